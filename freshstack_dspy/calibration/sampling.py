@@ -74,6 +74,8 @@ class Sample(Shown):
     purpose: Purpose = "agreement"
     limit: int = 0
     """How many tasks were requested; for kind `report`, how many reports."""
+    seconds: float | None = None
+    """The median time of the labels by people that the collection was built with, if known."""
 
     def __repr__(self) -> str:
         return f"Sample({counted(len(self.tasks), 'task')} of kind {self.kind})"
@@ -304,7 +306,10 @@ def draw(
     if is_pairs:
         half_width = expected_half_width(purpose, counts.total(), sizes.total())
     parts = {name: (size, counts[name]) for name, size in sorted(sizes.items())}
-    return Sample(tasks, parts, 0, half_width, kind, purpose, limit)
+    trust = collection.manifest.trust
+    return Sample(
+        tasks, parts, 0, half_width, kind, purpose, limit, trust.seconds if trust else None
+    )
 
 
 def _items(

@@ -307,6 +307,9 @@ def compare(
 ) -> Outcome:
     """Compare runs on a collection, or on qrels: differences, intervals, tests.
 
+    It begins with a decision. "Cannot tell yet": the values count, and the interval is too wide. "No
+    decision": the labels or questions cannot carry one, however large the difference.
+
     Args:
         baseline: The run that all others are compared with, a file or the name of one of these; by
             default every two are.

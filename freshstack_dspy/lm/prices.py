@@ -7,6 +7,7 @@ from pydantic import Field
 
 from freshstack_dspy.config import PricesConfig
 from freshstack_dspy.lm.capabilities import entry_of
+from freshstack_dspy.lm.request import BY_HAND
 from freshstack_dspy.records import Record
 
 _MILLION = 1_000_000
@@ -51,7 +52,8 @@ class Price(Record):
 
 def price_of(model: str, own: PricesConfig | None = None) -> Price | None:
     """The price of a model, or None where neither the user's own prices nor the table name one."""
-    price = Price(input=0, output=0) if model.startswith("extractive/") else _from_table(model)
+    free = model.startswith(("extractive/", BY_HAND))
+    price = Price(input=0, output=0) if free else _from_table(model)
     own_prices = {name: value / _MILLION for name, value in own or () if value is not None}
     if price is None:
         return Price(**own_prices) if {"input", "output"} <= own_prices.keys() else None

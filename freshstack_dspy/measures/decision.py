@@ -28,6 +28,8 @@ _MOST = 1_000_000
 """No more questions than this are forecast."""
 _POWER = 0.8
 """How often the forecast number of questions or labels decides."""
+_SECONDS = 18
+"""What a label is assumed to take, where no times of labels are known."""
 Outcome = Literal["ship", "no difference that matters", "cannot tell yet", "no decision"]
 Blocked = Literal["dry run", "not calibrated", "unjudged", "few questions"]
 
@@ -151,8 +153,8 @@ def decide(  # noqa: PLR0913 - what is compared, what matters, and what it rests
         mean, low, high = people.value or 0.0, people.wide_low, people.wide_high
     elif n > 1:
         low, high = _interval(prepared, pairs)
-    if round(prepared.effective, 6) < FEWEST:
-        blocked = blocked or "few questions"
+    if round(prepared.effective, 6) < FEWEST and blocked != "dry run":
+        blocked = "few questions"  # more of them come before labels of them
     outcome: Outcome = "no decision"
     if blocked is None and low is not None and high is not None:
         outcome, confirmed = _outcome(mean, low, high, moved, matters)
@@ -218,6 +220,13 @@ def questions_needed(
 
     needed = bisect_left(range(_MOST + 1), _POWER, key=power)
     return needed if needed <= _MOST else None
+
+
+def labelling_time(labels: int, seconds: float | None) -> str:
+    """Say how long labels take at these seconds each; None: 200 an hour are assumed."""
+    minutes = labels * (_SECONDS if seconds is None else seconds) / 60
+    took = f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:.1f} hours"
+    return took if seconds is not None else f"{took}, assuming 200 an hour"
 
 
 def _outcome(
@@ -330,12 +339,14 @@ def _interval(prepared: Weighted, pairs: int) -> tuple[float, float]:
 def _reason(decision: Decision, about: About, effective: float) -> str:
     run, against, matters = decision.run, decision.against, f"{decision.matters:g}"
     worth = ", by their weights as good as {:.1f} equal ones" * (decision.queries >= FEWEST)
+    unknown = f"how far the labels can be trusted is not known ({about.uncalibrated})"
+    also = f"; {unknown}" if about.uncalibrated and decision.basis == "judge" else ""
     blocked: dict[Blocked, str] = {
         "dry run": "the labels are a dry run by a word counter, and say nothing about runs",
-        "not calibrated": f"how far the labels can be trusted is not known ({about.uncalibrated})",
+        "not calibrated": unknown,
         "unjudged": f"{run} and {against} may differ only by what is unjudged in their top results",
         "few questions": f"{counted(decision.queries, 'question')}{worth.format(effective)}, and "
-        f"{FEWEST} are needed",
+        f"{FEWEST} are needed{also}",
     }
     if decision.blocked is not None:
         return blocked[decision.blocked]
@@ -357,9 +368,7 @@ def _settled_by(decision: Decision, about: About) -> str:
     more, observed = decision.more_queries, decision.more_queries_as_observed
     labels, people, labelled = decision.labels, about.people, ""
     if labels:
-        took = (
-            "in a time that is not known" if decision.minutes is None else _time(decision.minutes)
-        )
+        took = labelling_time(labels, people.seconds)
         labelled = f"{labels:,} {'more ' * bool(people.labels)}labels by people ({took})"
     if decision.blocked == "not calibrated" and labels:
         kappa = f"{'stays' if people.labels else 'is'} {people.kappa:.2f}"
@@ -393,14 +402,11 @@ def _price(dollars: float | None) -> str:
     return "" if dollars is None else f" (${dollars:,.2f})"
 
 
-def _time(minutes: float) -> str:
-    return f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:.1f} hours"
-
-
 def _command(decision: Decision, corrected: Corrected | None, about: About) -> str:
     """What to type next; CONFIG and RUN stand for the user's files."""
     folder, people = about.path or "COLLECTION", about.people
     more = decision.more_queries or decision.more_queries_as_observed
+    defer = " --mode defer" * about.by_hand
     if decision.outcome == "cannot tell yet" and not more:
         if not decision.labels or corrected is None:
             return ""
@@ -408,12 +414,12 @@ def _command(decision: Decision, corrected: Corrected | None, about: About) -> s
         return f"freshstack sample {folder} --for runs --limit {queries} --out tasks.jsonl"
     limit = f" --limit {people.needed}" if people.needed else ""
     commands: dict[Blocked | Outcome, str] = {
-        "cannot tell yet": "freshstack refresh CONFIG",
-        "few questions": "freshstack refresh CONFIG",
+        "cannot tell yet": f"freshstack refresh CONFIG{defer}",
+        "few questions": f"freshstack refresh CONFIG{defer}",
         "dry run": "freshstack plan CONFIG",
         "not calibrated": f"freshstack sample {folder} --for agreement{limit} --out tasks.jsonl"
         if people.needed or not people.labels
         else "freshstack optimize CONFIG labels.jsonl --out judge.json",
-        "unjudged": f"freshstack extend {folder} RUN … --config CONFIG",
+        "unjudged": f"freshstack extend {folder} RUN … --config CONFIG{defer}",
     }
     return commands.get(decision.blocked or decision.outcome, "")

@@ -301,6 +301,8 @@ class About(Record):
     uncalibrated: str = ""
     """Why labels by a model cannot be trusted yet; empty where people agree with them enough, and
     for labels that no model made."""
+    by_hand: bool = False
+    """Whether an agent made labels, whose requests are deferred."""
     dollars: float | None = None
     """What a question of the collection cost, in US dollars; None if that is unknown."""
     people: People = People()

@@ -169,11 +169,29 @@ def _next(collection: StoredCollection, folder: Path, config: Path | None) -> It
             command=f"freshstack optimize {named} labels.jsonl --out judge.json",
             why="people agree with the judge too little for more labels to tell; tune it on theirs",
         )
+    runs = " ".join(quote(str(path)) for path in _runs(collection, folder, config))
+    if not runs:
+        yield NextStep(
+            command=f"freshstack retrieve {typed} --retriever hybrid --out hybrid.run",
+            why="a run to begin with; --retriever package.module:name is your own",
+        )
+    elif " " in runs:
+        yield NextStep(command=f"freshstack compare {typed} {runs}", why="which of them to ship")
     yield NextStep(
-        command=f"freshstack retrieve {typed} --retriever hybrid --out hybrid.run",
-        why="a run to begin with; --retriever package.module:name is your own",
-    )
-    yield NextStep(
-        command=f"freshstack report {typed} hybrid.run --out report.html",
+        command=f"freshstack report {typed} {runs or 'hybrid.run'} --out report.html",
         why="all that is known, on one page",
     )
+
+
+def _runs(collection: StoredCollection, folder: Path, config: Path | None) -> list[Path]:
+    """The run files here, beside the collection and beside its configuration that are of its queries."""
+    folders = [Path(), folder.parent, config.parent if config else folder.parent]
+    places = {each.resolve(): each for each in reversed(folders)}
+    ids = {query.query_id for query in collection.queries}
+    runs = []
+    for path in sorted(path for place in places.values() for path in place.glob("*.run")):
+        with path.open("rb") as lines:
+            first = lines.readline(10_000).decode(errors="replace").split()
+        if len(first) == 6 and first[0] in ids:
+            runs.append(path)
+    return runs

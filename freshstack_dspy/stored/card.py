@@ -38,6 +38,7 @@ from freshstack_dspy.stored.contents import (
 from freshstack_dspy.stored.folder import GRADED, ChunkLengths
 from freshstack_dspy.stored.manifest import (
     Manifest,
+    by_hand,
     exported_from,
     is_baseline,
     is_dry_run,
@@ -518,15 +519,19 @@ def contamination(manifest: Manifest) -> Page:
         (shared, _share(counts.overlapping, queries)),
         ("queries that nearly duplicate another", _share(counts.near_duplicates, queries)),
     ]
-    without = (
-        " With `--exclude-contaminated` a run is evaluated a second time, without the queries "
-        "that the model can answer without the corpus."
-    )
-    note = prose(
-        "What a model knows of a query without the corpus, no retriever has to find. "
-        "`contamination.jsonl` has the numbers of every query."
-        f"{without if counts.scored else ''}"
-    )
+    about = "What a model knows of a query without the corpus, no retriever has to find."
+    if by_hand(manifest, "closed_book_answer"):
+        rows = rows[2:]
+        about = (
+            "The closed-book answers are an agent's, which may have read the documents, so that they "
+            "do not say what a model knows."
+        )
+    elif counts.scored:
+        about += (
+            " With `--exclude-contaminated` a run is evaluated a second time, without the queries "
+            "that the model can answer without the corpus."
+        )
+    note = prose(f"{about} `contamination.jsonl` has the numbers of every query.")
     return Page("Contamination", (*_dry_run(manifest), Table(("what", "number"), rows), note))
 
 

@@ -19,6 +19,7 @@ from freshstack_dspy.stored.contents import Contents, NuggetsName, Slices, slice
 from freshstack_dspy.stored.manifest import (
     CORPUS_FILE,
     Manifest,
+    by_hand,
     dollars_per_query,
     is_dry_run,
     labels_by,
@@ -255,6 +256,7 @@ class StoredCollection(Contents):
             left_out=self.left_out(slices, nuggets),
             labels_by=self.labels_by,
             uncalibrated=uncalibrated(self.manifest),
+            by_hand=by_hand(self.manifest),
             dollars=dollars_per_query(self.manifest),
             people=people_of(self.manifest),
             path=self.path,

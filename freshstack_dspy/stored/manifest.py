@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue, ValidationError
 from freshstack_dspy.corpus.parquet import damaged
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
+from freshstack_dspy.lm.request import BY_HAND
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.pages.page import interval
 from freshstack_dspy.records import Record, Scale
@@ -235,6 +236,12 @@ def is_baseline(model: str) -> bool:
 def is_dry_run(manifest: Manifest) -> bool:
     """Tell whether the baseline may have made labels, so that no conclusions are drawn."""
     return any(map(is_baseline, makers(manifest)))
+
+
+def by_hand(manifest: Manifest, step: str = "support") -> bool:
+    """Tell whether an agent may have answered the requests of a step."""
+    models = manifest.models.get(step, (manifest.model,))
+    return any(model.startswith(BY_HAND) for model in models)
 
 
 def exported_from(manifest: Manifest) -> dict[str, str]:

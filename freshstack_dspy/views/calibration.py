@@ -9,6 +9,7 @@ from freshstack_dspy.calibration.correction import Correction
 from freshstack_dspy.calibration.optimization import TUNED, OptimizationReport
 from freshstack_dspy.calibration.sampling import Sample
 from freshstack_dspy.calibration.scoring import LEAST_QUERIES
+from freshstack_dspy.measures.decision import labelling_time
 from freshstack_dspy.measures.ppi import FEWEST_ITEMS, Corrected
 from freshstack_dspy.measures.statistics import Interval
 from freshstack_dspy.pages.page import (
@@ -303,7 +304,7 @@ def sample_page(sample: Sample, name: str = "sample") -> Page:
 def _tells(sample: Sample) -> str:
     """Say in a line what the sampled labels will tell."""
     about, number = f"about ±{sample.half_width:.2f}", len(sample.tasks)
-    hours = f"{counted(number, 'label')}, at 200 an hour {number / 200:.1f} hours"
+    hours = f"{counted(number, 'label')}, {labelling_time(number, sample.seconds)}"
     if sample.purpose != "runs":
         of_agreement = sample.purpose == "agreement"
         what = "agreement" if of_agreement else "the share of pairs that support"

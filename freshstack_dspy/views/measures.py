@@ -207,9 +207,9 @@ def judging_command(about: About, paths: Sequence[Path], cutoffs: Iterable[Cutof
     """Give the command that judges the tops of runs down to the deepest cut-off."""
     deepest = max((k for k in cutoffs if isinstance(k, int)), default=0)
     depth = f" --k {deepest}" if deepest > _EXTENDED else ""
-    files = " ".join(map(str, paths)) or "RUN …"
+    files, defer = " ".join(map(str, paths)) or "RUN …", " --mode defer" * about.by_hand
     folder = about.path or "COLLECTION"
-    return Span(f"freshstack extend {folder} {files} --config FILE{depth}", "code")
+    return Span(f"freshstack extend {folder} {files} --config FILE{depth}{defer}", "code")
 
 
 def _mostly_unjudged(runs: Mapping[str, Evaluation], paths: Mapping[str, Path]) -> Iterator[Text]:

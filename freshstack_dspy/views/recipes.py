@@ -9,7 +9,7 @@ from typing import Any
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import PricesConfig
 from freshstack_dspy.lm.prices import price_of
-from freshstack_dspy.lm.request import BASELINE
+from freshstack_dspy.lm.request import BASELINE, BY_HAND
 from freshstack_dspy.pages.page import (
     Page,
     Span,
@@ -81,17 +81,8 @@ def plan_page(plan: Plan) -> Page:
 
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
-    total, asks = plan.total, plan.total.requests > plan.total.recorded
-    if not asks:
-        yield "nothing would be sent: every reply is recorded"
-    elif total.cost is None:
-        yield _unpriced(plan.model)
-    else:
-        batches = "" if total.batch_cost is None else f", {money(total.batch_cost)} as batches"
-        yield (
-            f"{money(total.cost)} live{batches}; at most {money(total.upper_bound)}, were every "
-            "reply as long as its call allows"
-        )
+    asks = plan.total.requests > plan.total.recorded
+    yield _price_line(plan) if asks else "nothing would be sent: every reply is recorded"
     if plan.sampled < plan.queries:
         yield f"estimated from {plan.sampled} of the {plan.queries:,} questions, scaled up"
     yield from _left_out(plan.left_out)
@@ -115,7 +106,7 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
         )
     if plan.context is not None:
         yield f"requests are packed for a context of {plan.context:,} tokens"
-    elif asks and plan.model != BASELINE:
+    elif asks and not plan.model.startswith((BASELINE, BY_HAND)):
         yield (
             f"the context of {plan.model} is not known: name it in [model] context, or requests "
             "that it refuses as too long are asked again with fewer chunks"
@@ -130,6 +121,21 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
             f"{money(each.dollars)}; {each.recorded:,} recorded"
         )
     yield from map(_cap_line, plan.budget)
+
+
+def _price_line(plan: Plan) -> str:
+    total = plan.total
+    if total.cost is None:
+        return _unpriced(plan.model)
+    if all(model.startswith(BY_HAND) for model in total.models):
+        return (
+            "no provider charges for it: build with --mode defer, and then freshstack requests next"
+        )
+    batches = "" if total.batch_cost is None else f", {money(total.batch_cost)} as batches"
+    return (
+        f"{money(total.cost)} live{batches}; at most {money(total.upper_bound)}, were every "
+        "reply as long as its call allows"
+    )
 
 
 def _cap_line(cap: PlannedCap) -> str:

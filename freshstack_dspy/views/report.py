@@ -72,7 +72,7 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.stored.card import contamination, costs
 from freshstack_dspy.stored.diagnose import Diagnosis, diagnose
-from freshstack_dspy.stored.manifest import is_baseline, is_dry_run
+from freshstack_dspy.stored.manifest import by_hand, is_baseline, is_dry_run, people_of
 from freshstack_dspy.views.measures import (
     decision_parts,
     evaluation_page,
@@ -366,10 +366,12 @@ def _trust(report: Report) -> Page:
             "freshstack build build.toml --replace",
         )
     else:
+        needed = people_of(report.collection.manifest).needed
+        limit = f" --limit {needed}" if needed else ""
         parts += _do(
             "With labels of people this section shows how far the judge agrees with them, and they "
             "with each other, and what values would be by their labels:",
-            "freshstack sample COLLECTION --for agreement --limit 150 --out tasks.jsonl",
+            f"freshstack sample COLLECTION --for agreement{limit} --out tasks.jsonl",
             "freshstack label tasks.jsonl --annotator ANA",
             "freshstack report COLLECTION RUN … --labels labels-ANA.jsonl --out report.html",
         )
@@ -684,7 +686,7 @@ def _costs(report: Report) -> Page:
     if requests:
         answer = (f"{counted(requests, 'request')} {price}; {failed}",)
     parts: list[Part] = [*costs(manifest)]
-    if (known := counts.contamination).scored:
+    if (known := counts.contamination).scored and not by_hand(manifest, "closed_book_answer"):
         nuggets = f"{part(known.known, known.nuggets)} of the nuggets"
         answer = (*answer, "; ", _link(f"the model knows {nuggets} by itself", "contamination"))
         parts.append(replace(contamination(manifest), anchor="contamination"))

@@ -138,6 +138,15 @@ def test_more_labels_or_else_more_questions_tell_what_is_corrected(
         assert f"--for runs --limit {20 + decision.labels // 20}" in decision.command
 
 
+def test_few_questions_come_before_labels_of_them() -> None:
+    about = About(uncalibrated="nobody compared them", by_hand=True)
+    decision = decide("nDCG@10", PAIR, [0.1] * 4, blocked="not calibrated", about=about)
+    assert decision.blocked == "few questions"
+    assert "10 are needed" in decision.reason
+    assert "nobody compared them" in decision.reason
+    assert decision.command == "freshstack refresh CONFIG --mode defer"
+
+
 def test_labels_that_would_calibrate() -> None:
     people = People(labels=150, needed=400, kappa=0.7, seconds=12.0, pairs=40.0)
     about = About(uncalibrated="kappa .7", people=people)
@@ -147,7 +156,7 @@ def test_labels_that_would_calibrate() -> None:
     unknown = about.model_copy(update={"people": people.model_copy(update={"seconds": None})})
     (decision, *_) = compare_evaluations(runs(about=unknown)).decisions
     assert (decision.labels, decision.minutes) == (250, None)
-    assert "not known" in decision.settled_by
+    assert "assuming 200 an hour" in decision.settled_by
     never = about.model_copy(update={"people": people.model_copy(update={"needed": None})})
     (decision, *_) = compare_evaluations(runs(about=never)).decisions
     assert (decision.labels, decision.settled_by) == (None, "")

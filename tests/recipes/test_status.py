@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy import build
+from freshstack_dspy import build, load_config, plan
 from freshstack_dspy.errors import FreshstackError
 from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.pages.terminal import page_text
 from freshstack_dspy.recipes.doctor import Checkup, doctor
 from freshstack_dspy.recipes.requests import fault_in_reply
 from freshstack_dspy.recipes.status import status
@@ -88,6 +89,15 @@ def test_what_comes_next(tmp_path: Path, built: Callable[[str], Built]) -> None:
     build(config)
     dry = status(config)
     assert "dry run" in dry.trust
+    assert dry.next[1].command.startswith("freshstack retrieve")
+    for name, query in (("a", "x"), ("b", "x"), ("of_others", "?")):
+        (tmp_path / f"{name}.run").write_text(f"{query} Q0 docs/a 1 2.0 {name}\n")
+    assert [step.command.split()[1] for step in status(config).next] == [
+        "plan",
+        "compare",
+        "report",
+    ]
+    assert "of_others" not in status(config).next[1].command
     assert dry.next[0].command == f"freshstack plan {config}"
     uncalibrated = status(built("usual").folder / "collection")
     assert "not yet to decide" in uncalibrated.trust
@@ -129,6 +139,10 @@ def test_an_agent_answers_by_hand(tmp_path: Path) -> None:
     checkup = doctor(config, ask=True)
     assert (checkup.faults, states(checkup)["[model] agent/me"]) == (0, "ok")
     assert status(config).next[-1].command == f"freshstack build {config} --mode defer"
+    planned = " ".join(page_text(plan(load_config(config)).page()).split())
+    assert "freshstack requests next" in planned
+    assert "[prices]" not in planned
+    assert "context" not in planned
     with pytest.raises(FreshstackError, match="--mode defer"):
         build(config)
     with pytest.raises(FreshstackError, match="answer"):
