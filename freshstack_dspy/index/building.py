@@ -157,8 +157,8 @@ class Draft:
                 self._vectors(embedder, existing_vectors(embedder)) if hosted is None else hosted
             )
             identities[name] = embedder.identity
-        if vectors or self.settings.dimensions or self.settings.lexical == "lance":
-            self._write_table(table, vectors)
+        if self.embedders or self.settings.lexical == "lance":
+            self._write_table(table, {each.name: vectors[each.name] for each in self.embedders})
         sums = self.chunks.sums
         return IndexManifest(
             key=key,
@@ -181,7 +181,7 @@ class Draft:
         )
 
     def _write_words(self, folder: Path) -> dict[str, Vectors]:
-        """Write `bm25` and the model of `lsa`, and give the vectors of `lsa`, if it is made."""
+        """Write `bm25` and `lsa`, and give the vectors of `lsa`, if it is made."""
         cut = partial(cut_batches, languages=self.settings.languages)
         done, size = 0, len(self.chunks)
 
@@ -207,7 +207,7 @@ class Draft:
             return {}
         self.report(LSA, 0)
         model, vectors = fit_lsa(corpus, self.settings.dimensions, partial(self.report, LSA))
-        model.save(folder / LSA)
+        model.save(folder / LSA, vectors)
         return {LSA: vectors}
 
     def _write_table(self, table: ChunkTable, vectors: Mapping[str, Vectors]) -> None:

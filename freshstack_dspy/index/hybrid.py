@@ -26,9 +26,9 @@ from freshstack_dspy.files import Uri, path_or_uri
 from freshstack_dspy.index.building import BM25, CHUNKS, LSA, Draft
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
-from freshstack_dspy.index.lsa import LsaModel
+from freshstack_dspy.index.lsa import VECTORS, LsaModel
 from freshstack_dspy.index.models import HERE, NO_MODELS, Models
-from freshstack_dspy.index.ranking import unit_rows
+from freshstack_dspy.index.ranking import RowScore, nearest, unit_rows
 from freshstack_dspy.index.reranking import Mmr, Reranker, Search, rescored, scores_by_place
 from freshstack_dspy.index.storage import (
     TABLE,
@@ -324,6 +324,12 @@ class HybridIndex:
     def _lsa(self) -> LsaModel:
         return LsaModel.load(self._checked(LSA))
 
+    @cached_property
+    def _lsa_vectors(self) -> NDArray[np.float32]:
+        """Those of all chunks: shape (chunks, dimensions)."""
+        vectors: NDArray[np.float32] = np.load(self._checked(LSA) / VECTORS, mmap_mode="r")
+        return vectors
+
     def _checked(self, part: str) -> Path:
         """A file or folder of this index, once it is known to be as it was written."""
         assert self._folder is not None
@@ -370,12 +376,19 @@ class HybridIndex:
         self, retriever: str, depth: int, texts: Sequence[str], vectors: NDArray[np.float64] | None
     ) -> list[list[ScoredChunk]]:
         """Rank in this process."""
+        if retriever == LSA:
+            assert vectors is not None
+            return self._with_ids(nearest(vectors, [self._lsa_vectors], depth))
         if vectors is not None:
             return self._table.by_vectors(retriever, vectors, depth)
         if self.manifest.lexical == "lance":
             return self._table.by_terms(self._terms(texts), depth)
+        return self._with_ids(self._lexical.search(self._terms(texts), depth))
+
+    def _with_ids(self, rankings: Iterable[Sequence[RowScore]]) -> list[list[ScoredChunk]]:
+        """Name the chunks of rows of the folder's file."""
         assert self._file is not None
-        rankings, ids = self._lexical.search(self._terms(texts), depth), self._file.ids
+        ids = self._file.ids
         return [[ScoredChunk(ids[row], score) for row, score in rows] for rows in rankings]
 
     def _terms(self, texts: Sequence[str]) -> list[list[str]]:
@@ -396,8 +409,12 @@ class HybridIndex:
             raise IndexingError(
                 f"no vectors {mmr.vectors!r} for mmr in {self.path}; there: {there}"
             )
-        ids = {entry.chunk_id: None for ranking in rankings for entry in ranking}
-        vectors = self._table.vectors(mmr.vectors, list(ids), by=ID)
+        ids = list(dict.fromkeys(entry.chunk_id for ranking in rankings for entry in ranking))
+        if mmr.vectors == LSA and self._file is not None:
+            rows_of = [self._file.ids.row(chunk_id) for chunk_id in ids]
+            vectors = dict(zip(ids, self._lsa_vectors[rows_of], strict=True))
+        else:
+            vectors = self._table.vectors(mmr.vectors, ids, by=ID)
         reranked = []
         for query, ranking in zip(self._embedded(mmr.vectors, texts), rankings, strict=True):
             chunk_ids = [entry.chunk_id for entry in ranking]

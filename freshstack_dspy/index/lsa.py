@@ -25,6 +25,8 @@ FIT_SAMPLE = 4_000
 """Chunks that the directions are fitted on, evenly spaced over the corpus."""
 MOST_CHUNKS = 200_000
 """It is made of: the counts of all chunks are in memory."""
+VECTORS = "vectors.npy"
+"""In the folder of a model: those of the corpus."""
 _NEGLIGIBLE = 1e-4
 """Directions of a singular value below this share of the largest are left out."""
 _ROWS_AT_ONCE = 4_096
@@ -63,12 +65,13 @@ class LsaModel(NamedTuple):
         vectors = np.asarray(weights @ self.directions[used].astype(np.float64))
         return unit_rows(vectors, "lsa", len(vectors))
 
-    def save(self, folder: Path) -> None:
-        """Write JSON and plain arrays into a folder."""
+    def save(self, folder: Path, vectors: NDArray[np.float32]) -> None:
+        """Write JSON and plain arrays into a folder, and there the vectors of the corpus."""
         folder.mkdir()
         (folder / "features.json").write_text(json.dumps(list(self.features)), encoding="utf-8")
         np.save(folder / "idf.npy", self.idf)
         np.save(folder / "directions.npy", self.directions)
+        np.save(folder / VECTORS, vectors)
 
     @classmethod
     def load(cls, folder: Path) -> Self:

@@ -3,7 +3,8 @@
     ROOT/NAME/
         current      the key of the index that is opened
         .lock        held by the process that writes
-        5f1c…/       index.json, chunks.parquet, bm25, lsa, chunks.lance: written once, never changed
+        5f1c…/       index.json, chunks.parquet, bm25, lsa; where embedders or `lance` need a table,
+                     chunks.lance: written once, never changed
 
 In an object store ROOT/NAME is a LanceDB database: each index is a table named by its key, and
 `indexes` has a row for each that was finished, the current one last. The index before the current
@@ -31,7 +32,7 @@ from freshstack_dspy.index.table import ChunkTable, connected, reaching
 from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.records import Record
 
-SCHEMA_VERSION: Literal[12] = 12
+SCHEMA_VERSION: Literal[13] = 13
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
 TABLE = "chunks"
 _MANIFEST, _CURRENT, _INDEXES = "index.json", "current", "indexes"
@@ -71,7 +72,7 @@ class VectorColumn(Record):
 class IndexManifest(Record):
     """What an index is made from, and what it holds."""
 
-    schema_version: Literal[12] = SCHEMA_VERSION
+    schema_version: Literal[13] = SCHEMA_VERSION
     key: str
     """The hash of settings, chunks and embedders that names the index."""
     terms: str

@@ -192,24 +192,25 @@ def test_an_index_without_lsa_searches_by_words(tmp_path: Path) -> None:
     )
 
 
-def test_the_default_index_is_a_lancedb_table_that_bm25_does_not_open(tmp_path: Path) -> None:
-    import lancedb
-
+def test_only_embedders_and_lance_need_a_lancedb_table(tmp_path: Path) -> None:
     index = build(tmp_path, BEFORE)
-
-    table = lancedb.connect(Path(index.path) / index.manifest.key).open_table("chunks")
-    rows = table.to_arrow()
-    assert rows["chunk_id"].to_pylist() == sorted(chunk.chunk_id for chunk in BEFORE)
-    assert {"text", "path", "vector_lsa"} <= set(rows.column_names)
-    assert ["chunk_id"] in [each.columns for each in table.list_indices()]
-
+    assert not [*Path(index.path).rglob("*.lance")]
     searching = (
         "import sys; from freshstack_dspy import HybridIndex\n"
         f"index = HybridIndex.open({str(index.path)!r})\n"
-        "print(*index.chunks_by_id(each.chunk_id for each in index.search('bm25', ['worda1'], 3)[0]))\n"
+        "print(*index.chunks_by_id(each.chunk_id for each in index.search('hybrid', ['worda1'], 3)[0]))\n"
         "sys.exit('lancedb' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", searching], check=True, stdout=subprocess.DEVNULL)
+
+    import lancedb
+
+    index = build(tmp_path, BEFORE, models=Models([Letters()]))
+    table = lancedb.connect(Path(index.path) / index.manifest.key).open_table("chunks")
+    rows = table.to_arrow()
+    assert rows["chunk_id"].to_pylist() == sorted(chunk.chunk_id for chunk in BEFORE)
+    assert {"text", "path", "vector_letters"} <= set(rows.column_names)
+    assert ["chunk_id"] in [each.columns for each in table.list_indices()]
 
 
 def flip(path: Path, bit: int) -> None:

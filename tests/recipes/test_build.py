@@ -120,7 +120,7 @@ def test_every_record_leads_back_to_the_reply_it_came_from(usual: Built) -> None
 
 def test_progress_is_told_of_every_step_and_part(usual: Built) -> None:
     heard = usual.heard
-    corpus = ["questions", "files", "chunks", "terms", "bm25", "lsa", "table", "overlap"]
+    corpus = ["questions", "files", "chunks", "terms", "bm25", "lsa", "overlap"]
     steps = ["nuggets", "sub_questions", "closed_book_answer", "pool", "support", "contamination"]
     assert list(heard.notes) == [*corpus, *steps, "collection"]
     assert heard.advanced == heard.started
