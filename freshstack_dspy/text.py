@@ -347,8 +347,9 @@ _WORDS_OF_ASKING = frozenset(
     for term in terms(word)
 )
 _ASKS_OPENLY = re.compile(r"\b(?:how|what|why|which|where|when|who|whose|whom)\b", re.IGNORECASE)
-_DENIES = re.compile(
-    r"\b(?:no|not|never|none|neither|nor|without|cannot)\b|n['\u2019]t\b", re.IGNORECASE
+_DENIES = re.compile(  # first a letter: so a search looks at few places of a text
+    r"[NnWwCc](?i:(?:(?<=\bn)(?:o|ot|ever|one|either|or)|(?<=\bw)ithout|(?<=\bc)annot)\b"
+    r"|(?<=n)['\u2019]t\b)"
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_`]{0,4}\s+")
 _CODE = re.compile(r"`([^`\n]+)`")

@@ -28,7 +28,7 @@ _LINE_MARK = re.compile(r"^[> \t]*(?:[-*+|#]+|\d{1,3}[.)])?[ \t]*|[ \t|]+$")
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)\s+(?=[^a-z\s])")
 _COMMENT = re.compile(r"#(?!include)|//|--|/?\*")
 _WORD = re.compile(r"[^\W_][\w.:-]*\w|[^\W_]")
-_BREAK = re.compile(r"(?<=[.!?;])\s+|\n+")
+_BREAK = re.compile(r"\s(?:(?<=[.!?;]\s)\s*|(?<=\n)\n*)")
 
 
 class Statement(NamedTuple):
@@ -148,27 +148,41 @@ def weights(text: str, asked: Iterable[str] = ()) -> dict[str, float]:
 
 
 def _matches(weighed: Sequence[Mapping[str, float]], chunk: str) -> list[Match]:
-    units = list(_units(chunk))
-    held = [terms_ for _, terms_ in units]
-    pairs = [first | second for first, second in pairwise(held)] or held
-    everywhere = set().union(*held)
+    texts, held, pairs, everywhere = _units(chunk)
     matches = []
     for of_nugget in weighed:
         common = {term: value for term, value in of_nugget.items() if term in everywhere}
 
         def within(terms_: set[str], common: Mapping[str, float] = common) -> float:
-            return math.fsum(value for term, value in common.items() if term in terms_)
+            return math.fsum(map(common.__getitem__, terms_.intersection(common)))
 
         covered = (max(map(within, pairs)) + math.fsum(common.values())) / 2
         score = covered / (math.fsum(of_nugget.values()) + DOUBT)
         words = tuple(sorted(common, key=lambda term: -common[term]))
-        nearest = max(range(len(units)), key=lambda place: within(held[place]))
-        matches.append(Match(score, words, units[nearest][0]))
+        nearest = max(range(len(held)), key=lambda place: within(held[place]))
+        matches.append(Match(score, words, texts[nearest]))
     return matches
 
 
-def _units(text: str) -> Iterator[tuple[str, set[str]]]:
-    """Cut a text into sentences, or runs of lines, of a least number of terms; give their terms too."""
+class _Units(NamedTuple):
+    """Sentences, or runs of lines, of a least number of terms."""
+
+    texts: list[str]
+    terms: list[set[str]]
+    """Those of each."""
+    pairs: list[set[str]]
+    """Those of each two in a row, or of the only one."""
+    everywhere: set[str]
+
+
+@functools.lru_cache(maxsize=1024)  # a chunk is judged for many questions
+def _units(text: str) -> _Units:
+    texts, held = zip(*_cut(text), strict=True)
+    pairs = [first | second for first, second in pairwise(held)] or [*held]
+    return _Units([*texts], [*held], pairs, set().union(*held))
+
+
+def _cut(text: str) -> Iterator[tuple[str, set[str]]]:
     held: list[str] = []
     start = begin = 0
     for end, after in [*(each.span() for each in _BREAK.finditer(text)), (len(text), len(text))]:

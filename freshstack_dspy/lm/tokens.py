@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import threading
 from binascii import a2b_base64
 from pathlib import Path
 from typing import Literal
@@ -32,6 +33,7 @@ _VOCABULARIES: dict[Vocabulary, tuple[str, str]] = {
 (as the patterns in `tiktoken_ext/openai_public.py` do)."""
 _LONGEST_TOKEN = 128
 """Bytes."""
+_loading = threading.Lock()
 
 
 def count_tokens(text: str, vocabulary: Vocabulary = "cl100k_base") -> int:
@@ -48,9 +50,14 @@ def cut(text: str, tokens: int) -> str:
     return encoding().decode_bytes(encoded[:tokens]).decode("utf-8", "ignore")
 
 
-@functools.cache
 def encoding(vocabulary: Vocabulary = "cl100k_base") -> tiktoken.Encoding:
     """Load a vocabulary, once in a process; a ConfigError if the installed LiteLLM lacks it."""
+    with _loading:  # else each of the threads that first count tokens loads it
+        return _encoding(vocabulary)
+
+
+@functools.cache
+def _encoding(vocabulary: Vocabulary) -> tiktoken.Encoding:
     name, pattern = _VOCABULARIES[vocabulary]
     spec = importlib.util.find_spec("litellm")
     file = Path((spec and spec.origin) or "").parent / _FOLDER / name
