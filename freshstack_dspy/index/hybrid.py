@@ -411,8 +411,8 @@ class HybridIndex:
             )
         ids = list(dict.fromkeys(entry.chunk_id for ranking in rankings for entry in ranking))
         if mmr.vectors == LSA and self._file is not None:
-            rows_of = [self._file.ids.row(chunk_id) for chunk_id in ids]
-            vectors = dict(zip(ids, self._lsa_vectors[rows_of], strict=True))
+            rows = [row for each in ids if (row := self._file.ids.row(each)) is not None]
+            vectors = dict(zip(ids, self._lsa_vectors[rows], strict=True))
         else:
             vectors = self._table.vectors(mmr.vectors, ids, by=ID)
         reranked = []
