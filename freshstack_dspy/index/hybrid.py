@@ -411,8 +411,8 @@ class HybridIndex:
             )
         ids = list(dict.fromkeys(entry.chunk_id for ranking in rankings for entry in ranking))
         if mmr.vectors == LSA and self._file is not None:
-            rows = [row for each in ids if (row := self._file.ids.row(each)) is not None]
-            vectors = dict(zip(ids, self._lsa_vectors[rows], strict=True))
+            places = [row for each in ids if (row := self._file.ids.row(each)) is not None]
+            vectors = dict(zip(ids, self._lsa_vectors[places], strict=True))
         else:
             vectors = self._table.vectors(mmr.vectors, ids, by=ID)
         reranked = []
