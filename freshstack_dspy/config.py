@@ -330,7 +330,7 @@ def reranked_names(names: Sequence[str], reranker: object) -> list[str]:
 
 
 Lexical = Literal["bm25s", "lance"]
-"""What the retriever `bm25` is: arrays in files, or LanceDB's full-text index."""
+"""What the retriever `bm25` is: files of bm25s, or LanceDB's full-text index."""
 DIMENSIONS, APPROXIMATE_ABOVE = 256, 200_000
 K1, B = 1.2, 0.75
 """Lucene's defaults. On SciFact and on search for functions by their docstrings they are better

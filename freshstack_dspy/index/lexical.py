@@ -1,6 +1,6 @@
-"""The terms of a corpus, and BM25 over them with scores that are ready to be added, as bm25s has them."""
+"""The terms of a corpus, and BM25 over them by bm25s."""
 
-import json
+import logging
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from freshstack_dspy.config import K1, B
 from freshstack_dspy.corpus.parquet import chunks_in
@@ -20,7 +19,10 @@ from freshstack_dspy.records import Chunk
 from freshstack_dspy.text import cut_words, spaced, terms
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import pyarrow as pa
+    from bm25s import BM25
     from scipy.sparse import csr_array
 
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}$")
@@ -116,22 +118,15 @@ def count_terms(texts: Iterable[str], languages: tuple[str, ...] = ENGLISH) -> C
     return CorpusTerms(of_rows @ of_words, vocabulary)
 
 
-class LexicalIndex(NamedTuple):
+class LexicalIndex:
     """BM25 as Lucene defines it (Kamphuis et al., ECIR 2020), with exact document lengths.
 
     score(q, d) = Σ over the terms t of q, repetitions counted, of
     ln(1 + (N - df + .5) / (df + .5)) · tf / (tf + k1 · (1 - b + b · |d| / average |d|))
     """
 
-    vocabulary: dict[str, int]
-    """Each term's number."""
-    size: int
-    """How many rows there are."""
-    starts: NDArray[np.int64]
-    """By the number of a term, where its rows and their scores begin; and, last, their end."""
-    rows: NDArray[np.int32]
-    scores: NDArray[np.float64]
-    """What the term adds to the score of each of its rows."""
+    def __init__(self, model: "BM25") -> None:
+        self._model = model
 
     @classmethod
     def build(cls, corpus: CorpusTerms, k1: float = K1, b: float = B) -> Self:
@@ -148,43 +143,50 @@ class LexicalIndex(NamedTuple):
         norms = k1 * ((1 - b) + b * lengths / lengths.mean())
         frequencies = by_term.data.astype(np.float64)
         parts = frequencies / (norms[by_term.indices] + frequencies)
-        return cls(
-            corpus.vocabulary,
-            rows,
-            by_term.indptr.astype(np.int64),
-            by_term.indices.astype(np.int32),
-            np.repeat(idf[with_term], with_term) * parts,
-        )
+        model = _bm25s().BM25(k1=k1, b=b, method="lucene", dtype="float64", backend="numpy")
+        model.scores = {
+            "data": np.repeat(idf[with_term], with_term) * parts,
+            "indices": by_term.indices.astype(np.int32),
+            "indptr": by_term.indptr.astype(np.int64),
+            "num_docs": rows,
+        }
+        model.vocab_dict, model.nonoccurrence_array = corpus.vocabulary, None
+        return cls(model)
 
     def save(self, folder: Path) -> None:
         """Write JSON and plain arrays into a folder."""
-        folder.mkdir()
-        (folder / _WORDS).write_text(json.dumps([self.size, self.vocabulary]), encoding="utf-8")
-        for name in _ARRAYS:
-            np.save(folder / f"{name}.npy", getattr(self, name))
+        self._model.save(folder, allow_pickle=False, show_progress=False)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote; the arrays are mapped into memory."""
-        size, vocabulary = json.loads((folder / _WORDS).read_text(encoding="utf-8"))
-        arrays = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS)
-        return cls(vocabulary, size, *arrays)
+        return cls(_bm25s().BM25.load(folder, mmap=True, allow_pickle=False, show_progress=False))
 
     def frequency(self, term: str) -> int:
         """How many rows have a term."""
-        number = self.vocabulary.get(term)
-        return 0 if number is None else int(self.starts[number + 1] - self.starts[number])
+        number = self._model.vocab_dict.get(term)
+        if number is None:
+            return 0
+        starts = self._model.scores["indptr"]  # each term's scores, one for each row that has it
+        return int(starts[number + 1] - starts[number])
 
     def search(self, texts: Sequence[Sequence[str]], depth: int) -> list[list[RowScore]]:
         """Rank rows for texts, which are given as their terms; one without a known term finds nothing."""
+        numbers = self._model.vocab_dict
         rankings: list[list[RowScore]] = []
         for text in texts:
-            scores = np.zeros(self.size)
-            for number in sorted(self.vocabulary[term] for term in text if term in self.vocabulary):
-                of_term = slice(self.starts[number], self.starts[number + 1])
-                scores[self.rows[of_term]] += self.scores[of_term]  # each row is there once
+            term_numbers = sorted(numbers[term] for term in text if term in numbers)
+            scores = self._model.get_scores_from_ids(term_numbers) if term_numbers else np.zeros(0)
             rankings.append(best_rows(scores, depth))
         return rankings
 
 
-_WORDS, _ARRAYS = "vocabulary.json", ("starts", "rows", "scores")
+def _bm25s() -> "ModuleType":
+    """Import bm25s without the debugging messages that it turns on for the whole program."""
+    logger = logging.getLogger("bm25s")
+    level = logger.level
+    import bm25s
+
+    logger.setLevel(level)
+    module: ModuleType = bm25s
+    return module

@@ -32,7 +32,7 @@ from freshstack_dspy.index.table import ChunkTable, connected, reaching
 from freshstack_dspy.languages import ENGLISH
 from freshstack_dspy.records import Record
 
-SCHEMA_VERSION: Literal[14] = 14
+SCHEMA_VERSION: Literal[15] = 15
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
 TABLE = "chunks"
 _MANIFEST, _CURRENT, _INDEXES = "index.json", "current", "indexes"
@@ -72,7 +72,7 @@ class VectorColumn(Record):
 class IndexManifest(Record):
     """What an index is made from, and what it holds."""
 
-    schema_version: Literal[14] = SCHEMA_VERSION
+    schema_version: Literal[15] = SCHEMA_VERSION
     key: str
     """The hash of settings, chunks and embedders that names the index."""
     terms: str

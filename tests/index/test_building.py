@@ -51,7 +51,7 @@ def test_a_changed_corpus_ends_as_a_build_from_nothing(tmp_path: Path) -> None:
     assert changed.manifest.key == fresh.manifest.key
     assert list(changed.chunks()) == list(fresh.chunks())
     assert rankings(changed, QUERIES) == rankings(fresh, QUERIES)
-    for file in ("lsa/directions.npy", "bm25/scores.npy"):
+    for file in ("lsa/directions.npy", "bm25/data.csc.index.npy"):
         same = [Path(each.path, each.manifest.key, file).read_bytes() for each in (changed, fresh)]
         assert same[0] == same[1]
 
