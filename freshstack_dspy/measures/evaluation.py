@@ -418,7 +418,7 @@ def _unjudged(qrels: NuggetQrels, run: Run, measure: Measure) -> Unjudged:
         if not top:
             continue
         if qrels.passages is None:
-            shares[query] = (len(top) - sum(map(judged.chunks.__contains__, top))) / len(top)
+            shares[query] = [*map(judged.chunks.__contains__, top)].count(False) / len(top)
         else:
             shares[query] = fmean(map(qrels.passages.unjudged[query].__getitem__, sorted(top)))
         if judged.failed:

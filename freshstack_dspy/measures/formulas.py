@@ -27,7 +27,7 @@ Gains = list[tuple[int, float]]
 
 
 def _found(ranking: Ranking, judged: Judged) -> int:
-    return sum(map(judged.supported.__contains__, ranking))
+    return [*map(judged.supported.__contains__, ranking)].count(True)
 
 
 def _brought(ranking: Ranking, judged: Judged) -> int:

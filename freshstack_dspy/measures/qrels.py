@@ -192,12 +192,15 @@ class Judged:
             rule = "sum"
         if rule not in self._grades:
             labels, combined = [*self.labels.values()], max if rule == "max" else sum
-            grades = {
-                chunk: len(places)
-                if rule == "count"
-                else combined([labels[place][chunk] for place in places])
-                for chunk, places in self.supported.items()
-            }
+            if rule == "count":
+                grades = {chunk: len(places) for chunk, places in self.supported.items()}
+            elif len(labels) == 1:
+                grades = {chunk: labels[0][chunk] for chunk in self.supported}
+            else:
+                grades = {
+                    chunk: combined([labels[place][chunk] for place in places])
+                    for chunk, places in self.supported.items()
+                }
             self._grades[rule] = grades
         return self._grades[rule]
 
@@ -366,10 +369,14 @@ class NuggetQrels:
     where there is none."""
     passages: PassageLabels | None = field(default=None, compare=False)
     """What measures also need to know about a run of passages."""
+    _checked: tuple[Any, ...] = field(default=(), compare=False)
+    """Nuggets, labels and failures that were checked and copied; `replace` hands them on."""
 
     def __post_init__(self) -> None:
         if self.threshold < 1:
             raise CollectionError(f"the threshold of support is at least 1, not {self.threshold!r}")
+        if [*map(id, self._checked)] == [id(self.nuggets), id(self.labels), id(self.failed)]:
+            return
         nuggets = {query: tuple(ids) for query, ids in self.nuggets.items()}
         owners = _owners(nuggets)
         for judged in (self.labels, self.failed):
@@ -384,6 +391,7 @@ class NuggetQrels:
                 )
         for name, value in (("nuggets", nuggets), ("labels", labels), ("failed", failed)):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "_checked", (nuggets, labels, failed))
 
     def __repr__(self) -> str:
         labels = sum(map(len, self.labels.values()))

@@ -6,7 +6,7 @@ from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import Field
@@ -34,7 +34,14 @@ from freshstack_dspy.records import (
     StepName,
     Technique,
 )
-from freshstack_dspy.stored.record_files import RECORD_FILES, records_of, repeated, rows, tally
+from freshstack_dspy.stored.record_files import (
+    RECORD_FILES,
+    columns,
+    records_of,
+    repeated,
+    rows,
+    tally,
+)
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.qrels import NuggetQrels
@@ -185,8 +192,10 @@ class Contents:
     @cached_property
     def _labels(self) -> Labels:
         labels: defaultdict[str, dict[str, int | None]] = defaultdict(dict)
-        for nugget_id, chunk_id, label in rows(self.judgments, "nugget_id", "chunk_id", "label"):
-            labels[nugget_id][chunk_id] = label
+        for nugget_ids, *pairs in columns(self.judgments, "nugget_id", "chunk_id", "label"):
+            by_chunk = zip(*pairs, strict=True)
+            for nugget_id, group in groupby(nugget_ids):
+                labels[nugget_id].update(islice(by_chunk, len([*group])))
         return dict(labels)
 
     def supported_nuggets(self, labels: Labels | None = None) -> frozenset[str]:

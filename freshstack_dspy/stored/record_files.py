@@ -175,7 +175,16 @@ def lines_sha256(records: Iterable[Record]) -> str:
 
 def rows(records: Sequence[Record], *fields: str) -> Iterable[tuple[Any, ...]]:
     """Give some fields of records; from Parquet, nothing else is read."""
-    return records.rows(*fields) if isinstance(records, Records) else _fields(records, fields)
+    if not isinstance(records, Records):
+        return _fields(records, fields)
+    return chain.from_iterable(zip(*part, strict=True) for part in records.columns(*fields))
+
+
+def columns(records: Sequence[Record], *fields: str) -> Iterable[tuple[Sequence[Any], ...]]:
+    """Give some fields of records as columns, a part of the records at a time."""
+    if isinstance(records, Records):
+        return records.columns(*fields)
+    return [tuple([*map(attrgetter(field), records)] for field in fields)]
 
 
 def _fields(records: Sequence[Any], fields: Iterable[str]) -> Iterable[tuple[Any, ...]]:
@@ -315,13 +324,13 @@ class Records(Sequence[R], Generic[R]):
         self._opened.check(self._sha256)
         return self._opened
 
-    def rows(self, *fields: str) -> Iterator[tuple[Any, ...]]:
-        """Give some fields of all records; from Parquet, nothing else is read."""
+    def columns(self, *fields: str) -> Iterator[tuple[Sequence[Any], ...]]:
+        """Give some fields as columns, a part of the records at a time."""
         if self.data is not None:
-            yield from _fields(self._lines, fields)
-            return
-        for batch in self.batches(fields):
-            yield from self.checked(batch, fields)
+            yield tuple([*map(attrgetter(field), self._lines)] for field in fields)
+        else:
+            for batch in self.batches(fields):
+                yield tuple(self._checked(batch, field) for field in fields)
 
     def of_query(self, query_id: str) -> tuple[R, ...]:
         """Give the records of one query; only row groups that may have one are read."""
@@ -376,8 +385,13 @@ class Records(Sequence[R], Generic[R]):
         import pyarrow as pa
 
         column: Any = batch.column(field)
+        if pa.types.is_string(column.type):  # equal texts are one object
+            encoded = column.dictionary_encode("encode")
+            texts = encoded.dictionary.to_pylist()
+            return [*map(texts.__getitem__, encoded.indices.to_numpy().tolist())]
         if not pa.types.is_nested(column.type):
-            return list(column.to_pylist())
+            whole = pa.types.is_integer(column.type) and not column.null_count
+            return list(column.to_numpy().tolist() if whole else column.to_pylist())
         try:
             return nested_values(self._record.model_fields[field].annotation, column)
         except ValidationError as error:
