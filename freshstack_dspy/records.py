@@ -256,6 +256,8 @@ class Failure(Record):
     """The error."""
     chunk_ids: tuple[str, ...] = ()
     """Those that were to be judged."""
+    expected: str | None = Field(default=None, exclude_if=_is_none)
+    """What a golden set expects and the corpus has not."""
     call_id: str | None
     """The key of the last reply."""
 

@@ -271,9 +271,9 @@ def _mean(
     def values(side: int) -> tuple[list[float], list[float]]:
         own = run[side].values(measure)
         other = against[side].values(measure) if against else {}
-        pairs = [*zip(weights, queries, strict=True)]
-        differences = [w * (own.get(query, 0) - other.get(query, 0)) for w, query in pairs]
-        return differences, [w * (query in own) for w, query in pairs]
+        weighted = [*zip(weights, queries, strict=True)]
+        differences = [w * (own.get(query, 0) - other.get(query, 0)) for w, query in weighted]
+        return differences, [w * (query in own) for w, query in weighted]
 
     (by_judge, judge_counts), (by_people, people_counts) = values(0), values(1)
     labelled = zip(queries, by_people, strict=True)

@@ -483,8 +483,8 @@ def _read(imported: Imported) -> None:
             try:
                 chunks, note = placing.chunks(expected)
             except _Lost as lost:
-                message = f"{expected.value!r}: {lost}"
-                imported.fail(query.query_id, f"expected_{expected.kind}", "failed", message)
+                step, value = f"expected_{expected.kind}", expected.value
+                imported.fail(query.query_id, step, "failed", f"{value!r}: {lost}", value)
                 continue
             if note:
                 question.note("moved", note)

@@ -269,9 +269,16 @@ class Imported:
         ]
         return True
 
-    def fail(self, query_id: str, step: StepName, status: FailureStatus, message: str) -> None:
+    def fail(
+        self,
+        query_id: str,
+        step: StepName,
+        status: FailureStatus,
+        message: str,
+        expected: str | None = None,
+    ) -> None:
         """Note what went wrong there."""
-        ids = {"query_id": query_id, "call_id": None}
+        ids = {"query_id": query_id, "call_id": None, "expected": expected}
         self.failures.append(Failure(step=step, status=status, message=message, **ids))
 
     # The corpus

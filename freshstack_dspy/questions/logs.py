@@ -37,6 +37,8 @@ _FEW = 3
 """Retrieval with fewer results was unsure."""
 _TOP = 10
 """The first score is compared with that of this place."""
+_MOST_TIMES = 10**12
+"""A larger count is a fault of the log; sums of them would be infinite."""
 _LONGEST = 4_000
 """In characters: a longer input is a document or a prompt."""
 _SHOWN = 5
@@ -299,8 +301,8 @@ def _number(
         if part == "clicks" and isinstance(value, str):
             return value.lower() not in ("false", "no", "none", "null")
         raise row.fault(columns[part], "a number") from None
-    if not absent <= number < float("inf"):
-        raise row.fault(columns[part], f"a number from {absent}")
+    if not absent <= number <= _MOST_TIMES:
+        raise row.fault(columns[part], f"a number from {absent} to {_MOST_TIMES:,}")
     return number
 
 

@@ -1,6 +1,5 @@
 """What is wrong with the labels of a collection, as far as can be said without a model."""
 
-from ast import literal_eval
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -242,18 +241,18 @@ class _Look:
 
     def _not_in_corpus(self) -> Iterator[Fault]:
         failures = [f for f in self.collection.failures if f.step.startswith("expected_")]
-        texts = {
-            str(at): (literal_eval(failure.message.rpartition(": ")[0]),)
-            for at, failure in enumerate(failures)
-            if failure.step == "expected_text"
+        texts = {  # without those of imports by version 0.3, which kept the message alone
+            str(number): (failure.expected,)
+            for number, failure in enumerate(failures)
+            if failure.step == "expected_text" and failure.expected
         }
         nearest = search(self.index, texts, BM25, 1).rankings if texts else {}
-        for at, failure in enumerate(failures):
+        for number, failure in enumerate(failures):
             message = f"{failure.step.removeprefix('expected_')} {failure.message}"
             near: dict[str, Any] = {}
-            for entry in nearest.get(str(at), ()):
+            for entry in nearest.get(str(number), ()):
                 passage = self.collection.chunk(entry.chunk_id).passage
-                share = _share(wanted := frozenset(terms(texts[str(at)][0])), passage)
+                share = _share(wanted := frozenset(terms(texts[str(number)][0])), passage)
                 if share >= _HOLDS:
                     message += f"; {entry.chunk_id} has {share:.0%} of its words"
                     near = {"chunk_ids": (entry.chunk_id,), "share": share}
@@ -308,8 +307,8 @@ class _Look:
                 if entry.chunk_id in expected:
                     break
                 if entry.chunk_id not in judged:
-                    at = rank, run.name
-                    ranks[entry.chunk_id] = min(at, ranks.get(entry.chunk_id, at))
+                    place = rank, run.name
+                    ranks[entry.chunk_id] = min(place, ranks.get(entry.chunk_id, place))
         shares = {id_: _share(wanted, self.chunks[id_].passage) for id_ in ranks}
         likely = sorted(
             (id_ for id_, share in shares.items() if share >= _HOLDS),
@@ -381,7 +380,7 @@ def _best_lines(text: str, wanted: frozenset[str]) -> str:
     held = [wanted.intersection(terms(line)) for line in lines]
     best = max(
         range(len(lines)),
-        key=lambda at: (len(frozenset[str]().union(*held[at : at + _LINES])), -at),
+        key=lambda line: (len(frozenset[str]().union(*held[line : line + _LINES])), -line),
     )
     return "\n".join(lines[best : best + _LINES])
 

@@ -174,51 +174,59 @@ def _compared(before: Collection, made: Made) -> Stale:
         for nugget, chunk, call_id, followed_from in judged
         if call_id in calls
     }
-    queries = [one for one in query_changes(before, made.contents) if one.change != "resliced"]
-    retired = {one.query_id for one in queries if one.change == "dropped"}
+    changes = query_changes(before, made.contents)
+    queries = [change for change in changes if change.change != "resliced"]
+    retired = {change.query_id for change in queries if change.change == "dropped"}
+    arrived = made.work.known.followed
     kept, lost = Counter[str](), list[StaleLabel]()
     elsewhere = followed = others = 0
-    for one in before.judgments:
-        nugget_id = nuggets.get(one.nugget_id)
-        there = chunks.get(one.chunk_id)
-        holds = there if (nugget_id, there) in reused else None
-        if not before.supports(one):
-            others += one.label is not None and holds is None
+    for judgment in before.judgments:
+        nugget_id = nuggets.get(judgment.nugget_id)
+        unedited = chunks.get(judgment.chunk_id)
+        holds = unedited if (nugget_id, unedited) in reused else None
+        if not before.supports(judgment):
+            others += judgment.label is not None and holds is None
         elif holds is not None:
-            kept[one.nugget_id] += 1
-            if reused[nugget_id, holds] and not one.followed_from:  # another heading
+            kept[judgment.nugget_id] += 1
+            if reused[nugget_id, holds] and not judgment.followed_from:  # another heading
                 followed += 1
             else:
-                elsewhere += holds != one.chunk_id
-        elif (nugget_id, made.work.known.followed.get((one.nugget_id, one.chunk_id))) in reused:
-            kept[one.nugget_id] += 1
+                elsewhere += holds != judgment.chunk_id
+        elif (nugget_id, arrived.get((judgment.nugget_id, judgment.chunk_id))) in reused:
+            kept[judgment.nugget_id] += 1
             followed += 1
         else:
-            change: Change = "retired" if one.query_id in retired else "edited"
+            change: Change = "retired" if judgment.query_id in retired else "edited"
             now = None
             if nugget_id is not None:
-                now = there or new.place_of(one)
+                now = unedited or new.place_of(judgment)
                 change = "moved" if now else "gone"
-            ids = {"query_id": one.query_id, "nugget_id": one.nugget_id, "chunk_id": one.chunk_id}
-            lost.append(StaleLabel(**ids, label=one.label or 0, change=change, now=now))
-    counts = Counter((one.nugget_id, one.change) for one in lost)
+            ids = {
+                "query_id": judgment.query_id,
+                "nugget_id": judgment.nugget_id,
+                "chunk_id": judgment.chunk_id,
+            }
+            lost.append(StaleLabel(**ids, label=judgment.label or 0, change=change, now=now))
+    counts = Counter((label.nugget_id, label.change) for label in lost)
     true_at = before.true_at()
     nuggets_now = [
         StaleNugget(
-            query_id=one.query_id,
-            nugget_id=one.nugget_id,
-            text=one.text,
-            kept=kept[one.nugget_id],
-            moved=counts[one.nugget_id, "moved"],
-            gone=counts[one.nugget_id, "gone"],
-            near=new.near(one),
-            true_at=true_at.get(one.nugget_id),
+            query_id=nugget.query_id,
+            nugget_id=nugget.nugget_id,
+            text=nugget.text,
+            kept=kept[nugget.nugget_id],
+            moved=counts[nugget.nugget_id, "moved"],
+            gone=counts[nugget.nugget_id, "gone"],
+            near=new.near(nugget),
+            true_at=true_at.get(nugget.nugget_id),
         )
-        for one in before.nuggets
-        if one.nugget_id in nuggets and not one.doubtful
+        for nugget in before.nuggets
+        if nugget.nugget_id in nuggets and not nugget.doubtful
     ]
     dates = commit_dates(made.config)
-    old, now_there = (dict(sorted(of.sources, key=str)) for of in (before.corpus, made.chunks))
+    sources_before, sources_now = (
+        dict(sorted(corpus.sources, key=str)) for corpus in (before.corpus, made.chunks)
+    )
     progress.finish("labels", "")
     supported = kept.total() + len(lost)
     return Stale(
@@ -230,18 +238,18 @@ def _compared(before: Collection, made: Made) -> Stale:
         share=len(lost) / supported if supported else 0.0,
         others=others,
         labels=tuple(lost),
-        nuggets=tuple(one for one in nuggets_now if one.moved or one.gone or one.near),
+        nuggets=tuple(each for each in nuggets_now if each.moved or each.gone or each.near),
         queries=tuple(queries),
         chunks=Tally(kept=both, added=len(made.chunks) - both, dropped=len(before.corpus) - both),
         revisions=tuple(
             SourceRevision(
                 source=source,
-                before=old.get(source),
-                now=now_there.get(source),
+                before=sources_before.get(source),
+                now=sources_now.get(source),
                 date_before=before.manifest.dates.get(source),
                 date_now=dates.get(source),
             )
-            for source in sorted(old.keys() | now_there.keys())
+            for source in sorted(sources_before.keys() | sources_now.keys())
         ),
         plan=plan,
     )
@@ -258,18 +266,18 @@ class _New:
         for query_id, chunk_id in rows(made.contents.pool, "query_id", "chunk_id"):
             if chunk_id not in known:
                 self._pooled.setdefault(query_id, []).append(chunk_id)
-        wanted = {chunk_id for of_query in self._pooled.values() for chunk_id in of_query}
-        files = {(one.source, one.path) for one in self._old.values()}
+        wanted = {chunk_id for pooled in self._pooled.values() for chunk_id in pooled}
+        files = {(chunk.source, chunk.path) for chunk in self._old.values()}
         self._of_file: dict[tuple[str, str], list[str]] = {}
         self._words: dict[str, str] = {}
         self._terms: dict[str, set[str]] = {}
-        for one in made.chunks:
-            file, id_ = (one.source, one.path), one.chunk_id
+        for chunk in made.chunks:
+            file, id_ = (chunk.source, chunk.path), chunk.chunk_id
             if id_ not in known and (id_ in wanted or file in files):
                 self._of_file.setdefault(file, []).append(id_)
-                self._words[id_] = _plain(one.titled)
+                self._words[id_] = _plain(chunk.titled)
                 if id_ in wanted:
-                    self._terms[id_] = {*terms(one.titled)}
+                    self._terms[id_] = {*terms(chunk.titled)}
 
     def place_of(self, judgment: Judgment) -> str | None:
         """The new chunk where the evidence of a label is, or its beginning; None: nowhere.

@@ -5,6 +5,7 @@ from typing import Any
 
 from freshstack_dspy.collection.analyze import Analysis, AnalyzedNugget, QueryAnalysis
 from freshstack_dspy.measures.compare import Comparison
+from freshstack_dspy.measures.evaluation import Evaluation
 from freshstack_dspy.measures.measure import cutoff_of
 from freshstack_dspy.pages.page import Page, Span, Table, Text, counted, cut, notes, p_value
 from freshstack_dspy.views.measures import decision_parts, mean_cells
@@ -42,10 +43,17 @@ def gate_page(comparison: Comparison, analysis: Analysis, *, worse: bool, judge:
         for name, evaluation in evaluations.items()
     ]
     parts.append(Table(("run", pair.measure), rows))
+    absent = [
+        f"{name} has no results for {counted(len(ids), 'question')}, such as {ids[0]}: "
+        "they count as 0"
+        for name, evaluation in evaluations.items()
+        if isinstance(evaluation, Evaluation) and (ids := evaluation.absent)
+    ]
     p = "" if pair.adjusted_p is None else f"; p {p_value(pair.adjusted_p)} (permutation test)"
     parts += notes(
         f"new is better on {pair.wins:,}, equal on {pair.ties:,} and worse on {pair.losses:,} of "
         f"{counted(pair.queries, 'question')}{p}; in brackets: 95% intervals",
+        *absent,
         *about.origin,
     )
     data: dict[str, Any] = {**about.identity, "comparison": comparison, "analysis": analysis}

@@ -75,6 +75,16 @@ def test_what_is_worse_and_not_decided_is_said_to_be_worse(freshstack: Command, 
     assert "Worse: a difference was found: new is lower than baseline" in done.out
 
 
+def test_questions_that_the_baseline_lacks_are_named(freshstack: Command, desk: Path) -> None:
+    """A baseline of few questions would let every run pass."""
+    old = read_run("baseline.run")
+    write_run(Run("part", {"1001": old.scores["1001"]}), "part.run")
+    done = freshstack("gate", COLLECTION, "--baseline", "part.run", "--run", "worse.run")
+    text = " ".join(done.out.split())
+    assert "baseline has no results for 15 questions, such as 1002: they count as 0" in text
+    assert "new has no results" not in text
+
+
 def test_changed_documents_are_no_regression(freshstack: Command, desk: Path) -> None:
     config = desk / "examples/quickstart/build.toml"
     (page, *_) = sorted((desk / "examples/quickstart").rglob("xylochron/README.md"))

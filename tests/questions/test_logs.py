@@ -215,6 +215,7 @@ def test_a_column_of_scores_tells_close_ones() -> None:
     [
         ("when,what\n1,2\n", {}, r"log.csv.*no column is called as a query is.*'when', 'what'"),
         ("query,count\na thing,many\n", {}, r"log.csv:2: count is 'many'; allowed: a number"),
+        ("query,count\na thing,1e308\n", {}, r"log.csv:2: count is '1e308'; allowed: a number"),
         ("query,count\na thing,1\na thing,0\n", {}, r"log.csv:3: count is '0'; allowed: a number"),
         ("query,time\na thing,soon\n", {}, r"log.csv:2: time is 'soon'; allowed: an ISO 8601"),
         ("query\n?\n", {}, r"none of its rows is a question \(1 no word"),
