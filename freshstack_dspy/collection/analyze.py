@@ -343,8 +343,7 @@ class _Looked:
 
     @property
     def mean(self) -> float:
-        (mean,) = self.evaluation.means.values()
-        return mean
+        return self.evaluation.means[self.evaluation.measures[0]]
 
     def score(self, query: str) -> float | None:
         return next(iter(self.evaluation.per_query.get(query, {}).values()), None)
@@ -394,10 +393,19 @@ class Analyzer:
         }
 
     def analyze(
-        self, run: Any, against: Any = None, limit: int | None = None, query_id: str | None = None
+        self,
+        run: Any,
+        against: Any = None,
+        limit: int | None = None,
+        query_id: str | None = None,
+        *,
+        evaluation: Evaluation | None = None,
     ) -> Analysis:
-        """Analyze a run; arguments and errors are those of `analyze`."""
-        new = self.looked_at(run)
+        """Analyze a run; arguments and errors are those of `analyze`.
+
+        `evaluation`: of the run, of all queries, with the measure as its first, where it is there.
+        """
+        new = self.looked_at(run, evaluation)
         old = None if against is None else self.looked_at(against)
         seen = {query: self.seen(new, query) for query in self.nuggets}
         order = sorted(self.nuggets, key=lambda query: _badness(query, new, old, seen[query]))
@@ -424,10 +432,10 @@ class Analyzer:
             queries=tuple(self.analysis(query, new, old, seen[query]) for query in listed),
         )
 
-    def looked_at(self, run: Any) -> _Looked:
-        """Evaluate a run, and give it with its tops."""
+    def looked_at(self, run: Any, evaluation: Evaluation | None = None) -> _Looked:
+        """Evaluate a run that is not, and give it with its tops."""
         loaded = read_run_of(self._all, runs_of(self.collection, run))
-        evaluation = evaluate(self.qrels, loaded, self.measure, covered=self.covered)
+        evaluation = evaluation or evaluate(self.qrels, loaded, self.measure, covered=self.covered)
         if isinstance(loaded, PassageRun):
             labels, placed = judge_passages(loaded, self._all, self.covered)
         else:

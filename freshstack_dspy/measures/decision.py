@@ -88,6 +88,11 @@ class Decision(Record):
         """The outcome, with the run to ship."""
         return f"ship {self.ship}" if self.ship else self.outcome
 
+    @property
+    def why(self) -> str:
+        """The reason, and what would settle it."""
+        return "; ".join(filter(None, (self.reason, self.settled_by)))
+
 
 def check_matters(matters: float) -> None:
     """Raise a ConfigError unless `matters` is a difference that means can have."""

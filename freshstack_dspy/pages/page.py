@@ -282,6 +282,8 @@ def cell_lines(cell: Cell, digits: int = 4) -> list[str]:
 
 def one_line(text: str) -> str:
     """Put a space for every line break and control character."""
+    if text.isprintable():
+        return text
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 

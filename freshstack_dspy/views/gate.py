@@ -32,8 +32,7 @@ def gate_page(comparison: Comparison, analysis: Analysis, *, worse: bool, judge:
     if worse and decision.ship is None:
         parts.append(Text((Span("Worse", "strong"), f": {pair.conclusion}."), "decision"))
         if decision.blocked is not None:
-            why = "; ".join(filter(None, (decision.reason, decision.settled_by)))
-            parts.append(Text(f"Before you trust it: {why}."))
+            parts.append(Text(f"Before you trust it: {decision.why}."))
     else:
         parts += decision_parts(comparison)
     if decision.blocked == "unjudged":

@@ -457,9 +457,7 @@ def decision_parts(comparison: Comparison, *, judging: bool = False) -> Iterator
     ordinary, _ = apart(comparison.evaluations)
     middle = comparison.baseline or best_of(ordinary)
     shown = [each for each in comparison.decisions if middle in (each.run, each.against)]
-    by_reason = names_by(
-        ("; ".join(filter(None, (each.reason, each.settled_by))), each.headline) for each in shown
-    )
+    by_reason = names_by((each.why, each.headline) for each in shown)
     for reason, (headline, *_) in by_reason.items():
         yield Text(
             (Span(headline[:1].upper() + headline[1:], "strong"), f": {reason}."), "decision"

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from freshstack_dspy.answering.metrics import AnswerMetrics
 from freshstack_dspy.answering.scores import Scores
 from freshstack_dspy.calibration.agreement import AgreementReport, agree
 from freshstack_dspy.calibration.correction import Correction, correct
@@ -81,6 +80,9 @@ from freshstack_dspy.views.measures import (
 )
 from freshstack_dspy.views.scores import GOLD
 
+if TYPE_CHECKING:
+    from freshstack_dspy.answering.metrics import AnswerMetrics
+
 _WORST = 10
 """How many queries are shown with their evidence."""
 _GROUPS = 10
@@ -112,7 +114,7 @@ class Report(Shown):
     diagnosis: Diagnosis | None
     agreement: AgreementReport | None
     correction: Correction | None
-    answers: AnswerMetrics | None
+    answers: "AnswerMetrics | None"
 
     @property
     def dry_run(self) -> bool:
@@ -205,7 +207,9 @@ def report(
         comparison=comparison,
         analyses={
             name: analyzer.analyze(
-                given[name], limit=_WORST if name == best_of(ordinary) else 0
+                given[name],
+                limit=_WORST if name == best_of(ordinary) else 0,
+                evaluation=None if excluded else ordinary[name],
             ).model_copy(update={"run": name})
             for name in ordinary
             if analyzer is not None
@@ -230,7 +234,7 @@ def _read(collection: Collection, runs: Any) -> dict[str, Run | PassageRun]:
 
 def _scored(
     collection: Collection, folder: Path, runs: Iterable[Run | PassageRun]
-) -> AnswerMetrics:
+) -> "AnswerMetrics":
     """Say what answers are worth, next to the rankings of their runs."""
     from freshstack_dspy.answering.metrics import answer_metrics, read_answers
     from freshstack_dspy.answering.reteval import at_depths
@@ -637,7 +641,7 @@ def _answers(report: Report) -> Page:
     )
 
 
-def _side_by_side(metrics: AnswerMetrics) -> Page:
+def _side_by_side(metrics: "AnswerMetrics") -> Page:
     """Retrieval, what the answers hold, and how far what they cite supports them."""
 
     def mean(scores: Scores | None, measure: str) -> Any:
