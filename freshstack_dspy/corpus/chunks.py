@@ -53,7 +53,8 @@ class TokenTable:
         """Encode a text in UTF-8, which is not empty."""
         self._data = data
         tokens = encoding().encode_ordinary(data.decode())  # faster than encode_to_numpy
-        self._ends: list[int] = np.cumsum(_token_lengths()[tokens]).tolist()
+        numbers = np.fromiter(tokens, np.int64, len(tokens))
+        self._ends = memoryview(np.cumsum(_token_lengths()[numbers]))
 
     def count(self, start: int, end: int) -> int:
         """Count the tokens that lie, with at least a part, in a range of bytes.

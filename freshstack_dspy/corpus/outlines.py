@@ -182,6 +182,7 @@ _LONGEST_LINE = 10_000
 """Bytes. Minified code has no line on which a definition begins, so nothing is lost."""
 _MOST_OPEN = {b"([{": (b")]}", 1000), b"<": (b">", 3000)}
 """How many brackets may be open at once; `<` may be a comparison, which nothing closes."""
+_NO_BRACKETS = bytes(set(range(256)).difference(b"()[]{}<>"))
 _BLOCK = 1024
 _READS_PER_BLOCK, _STEPS_PER_BLOCK = 20, 60
 """Code that people wrote takes about 2 reads and 5 to 25 steps (of 100 operations) for each."""
@@ -232,19 +233,20 @@ def _grammar(language: Language) -> Grammar | None:
 def _looks_written(data: bytes) -> bool:
     if max(map(len, data.split(b"\n"))) > _LONGEST_LINE:
         return False
+    brackets = data.translate(None, _NO_BRACKETS)
     return all(
-        _most_open(data, opening, closing) <= most
+        _most_open(brackets, opening, closing) <= most
         for opening, (closing, most) in _MOST_OPEN.items()
-        if sum(map(data.count, opening)) > most
+        if sum(map(brackets.count, opening)) > most
     )
 
 
-def _most_open(data: bytes, opening: bytes, closing: bytes) -> int:
+def _most_open(brackets: bytes, opening: bytes, closing: bytes) -> int:
     """Count the brackets that are open at once; those that close nothing count for nothing."""
     change = np.zeros(256, dtype=np.int32)
     change[list(opening)] = 1
     change[list(closing)] = -1
-    level = np.cumsum(change[np.frombuffer(data, dtype=np.uint8)])
+    level = np.cumsum(change[np.frombuffer(brackets, dtype=np.uint8)])
     lowest = np.minimum(np.minimum.accumulate(level), 0)
     return int((level - lowest).max())
 

@@ -17,20 +17,20 @@ has its lengths."""
 _FOLDER = "litellm_core_utils/tokenizers"
 _CL100K = (  # in the group, nothing that needs backtracking, which takes twice the time
     r"""(?:'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"""
-    r"""| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+$|\s*[\r\n])|\s+(?!\S)|\s"""
+    r"""| ?[^\s\p{L}\p{N}]+[\r\n]*|\s+$|\s*[\r\n])|\s{1,900000}(?!\S)|\s"""
 )
 _ANY, _ENDING = r"\p{Lm}\p{Lo}\p{M}", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _O200K = (
     rf"[^\r\n\p{{L}}\p{{N}}]?[\p{{Lu}}\p{{Lt}}{_ANY}]*[\p{{Ll}}{_ANY}]+{_ENDING}"
     rf"|[^\r\n\p{{L}}\p{{N}}]?[\p{{Lu}}\p{{Lt}}{_ANY}]+[\p{{Ll}}{_ANY}]*{_ENDING}"
-    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s{1,900000}(?!\S)|\s+"
 )
 _VOCABULARIES: dict[Vocabulary, tuple[str, str]] = {
     "cl100k_base": ("9b5ad71b2ce5302211f9c61530b329a4922fc6a4", _CL100K),
     "o200k_base": ("fb374d419588a4632f3f557e76b4b70aebbca790", _O200K),
 }
 """The file, named by the SHA-1 of its URL, and how the vocabulary divides a text into words
-(as the patterns in `tiktoken_ext/openai_public.py` do)."""
+(as the patterns in `tiktoken_ext/openai_public.py` do; but a million spaces overflow its stack)."""
 _LONGEST_TOKEN = 128
 """Bytes."""
 _loading = threading.Lock()

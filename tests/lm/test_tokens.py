@@ -32,3 +32,8 @@ def test_tokens_are_tiktokens(
     theirs: dict[str, tiktoken.Encoding], vocabulary: Vocabulary, text: str
 ) -> None:
     assert count_tokens(text, vocabulary) == len(theirs[vocabulary].encode_ordinary(text))
+
+
+@pytest.mark.parametrize("vocabulary", get_args(Vocabulary))
+def test_a_million_spaces_are_counted(vocabulary: Vocabulary) -> None:
+    assert 9_000 < count_tokens(f"x{' ' * 1_200_000}y", vocabulary) < 75_000
