@@ -54,7 +54,7 @@ class TokenTable:
         self._data = data
         tokens = encoding().encode_ordinary(data.decode())  # faster than encode_to_numpy
         numbers = np.fromiter(tokens, np.int64, len(tokens))
-        self._ends = memoryview(np.cumsum(_token_lengths()[numbers]))
+        self._ends = np.cumsum(_token_lengths()[numbers]).data
 
     def count(self, start: int, end: int) -> int:
         """Count the tokens that lie, with at least a part, in a range of bytes.
