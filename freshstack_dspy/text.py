@@ -52,8 +52,12 @@ def terms(text: str, languages: tuple[str, ...] = ENGLISH) -> list[str]:
         neighbours as a term, as Lucene's CJK analyzer does; one alone is itself. So do those of
         Korean, whose words end in particles, where it is among the languages.
     """
+    return [*_each_term(text, languages)]
+
+
+def _each_term(text: str, languages: tuple[str, ...] = ENGLISH) -> Iterator[str]:
     words = spaced(text).decode("utf-8", "surrogatepass").split()
-    return [*chain.from_iterable(map(_word_terms(languages).__getitem__, words))]
+    return chain.from_iterable(map(_word_terms(languages).__getitem__, words))
 
 
 def spaced(text: str) -> bytes:
@@ -253,6 +257,7 @@ class _Bare(NamedTuple):
     places: tuple[int, ...]
 
 
+@functools.lru_cache(maxsize=256)  # the rules of replies ask for a place, and then who records it
 def find_quotation(quotation: str, text: str) -> Span | None:
     """Find where a quotation is in a text, which is Markdown.
 
@@ -380,9 +385,11 @@ def restates(statement: str, question: str) -> bool:
     Few titles end as sentences do, so every beginning and end of the first sentence, up to 40 words
     into it, counts as a sentence as well.
     """
+    # Most statements have a term of their own, and end there: sentences are cut for few questions.
+    if not _question_terms(question).issuperset(_each_term(statement)):
+        return False
     stated = _content(statement)
-    # Most statements have a term of their own, and end here: sentences are cut for few questions.
-    if len(stated) < FEWEST_TERMS or not stated <= _question_terms(question):
+    if len(stated) < FEWEST_TERMS:
         return False
     denied = denies(statement)
     return (
@@ -397,7 +404,7 @@ def restates(statement: str, question: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _question_terms(question: str) -> frozenset[str]:
-    return frozenset(terms(question))
+    return frozenset(terms(question)) | _WORDS_OF_ASKING
 
 
 @functools.lru_cache(maxsize=64)

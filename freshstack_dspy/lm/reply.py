@@ -22,6 +22,7 @@ from freshstack_dspy.lm.request import (
     canonical_json,
     json_string,
     sha256_of,
+    text_hash,
 )
 from freshstack_dspy.records import Record, Status
 
@@ -265,7 +266,8 @@ def content_hash(entry: Entry | dict[str, Any]) -> str:
     """SHA-256 of the parts of an entry, or of its JSON, that can change what a build makes."""
     fields = entry if isinstance(entry, dict) else vars(entry)
     if "text" in fields:
-        return sha256_of([fields["finish_reason"], fields["text"]])
+        finish_reason, text = fields["finish_reason"], fields["text"]
+        return text_hash(f"[{json_string(finish_reason)},{json_string(text)}]")
     return sha256_of(fields["values" if "values" in fields else "value"])
 
 

@@ -59,9 +59,10 @@ class KeyedRequest(Record):
         return sha256_of({"key_version": KEY_VERSION, **self.model_dump(mode="json")})
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy without the key, which would be that of the original."""
+        """Copy without the key and the rest that is computed, which would be the original's."""
         copied = super().model_copy(update=update, deep=deep)
-        vars(copied).pop("key", None)
+        for cached in ("key", "parameters_json"):
+            vars(copied).pop(cached, None)
         return copied
 
 
@@ -82,6 +83,11 @@ class ChatRequest(KeyedRequest):
         text = self.canonical(f'"key_version":{KEY_VERSION},')
         return hashlib.sha256(text.encode()).hexdigest()
 
+    @functools.cached_property
+    def parameters_json(self) -> str:
+        """The canonical JSON of the parameters."""
+        return canonical_json(self.parameters)
+
     def canonical(self, version: str = "") -> str:
         """The canonical JSON of every field, and of the version that the key has."""
         messages = ",".join(
@@ -90,8 +96,8 @@ class ChatRequest(KeyedRequest):
         )
         return (
             f'{{"endpoint":{json_string(self.endpoint)},{version}"messages":[{messages}],'
-            f'"model":{json_string(self.model)},"parameters":{canonical_json(self.parameters)},'
-            f'"sample":{canonical_json(self.sample)}}}'
+            f'"model":{json_string(self.model)},"parameters":{self.parameters_json},'
+            f'"sample":{"null" if self.sample is None else self.sample}}}'
         )
 
     @property
@@ -194,27 +200,32 @@ def chat_request(request: "Request", *, endpoint: str, sample: int | None) -> Ch
                 f"a message of role {message.role!r} cannot be sent: only text goes"
             )
         messages.append(ChatMessage(role=message.role, content=_text_of(message.parts)))
-    parameters = remembered(_parameters, request.config)
+    parameters, parameters_json = remembered(_parameters, request.config)
     if request.tools:
         parameters = {**parameters, "tools": [_plain(tool) for tool in request.tools]}
-    return ChatRequest(
+        parameters_json = canonical_json(parameters)
+    asked = ChatRequest(
         model=request.model,
         endpoint=endpoint,
         messages=tuple(messages),
         parameters=parameters,
         sample=sample,
     )
+    vars(asked)["parameters_json"] = parameters_json
+    return asked
 
 
 @functools.lru_cache(maxsize=256)
-def _parameters(config: "Config") -> dict[str, Any]:
+def _parameters(config: "Config") -> tuple[dict[str, Any], str]:
+    """The parameters that a configuration stands for, and their canonical JSON."""
     # Every field of the configuration, not a list of known ones: a field that a later
     # DSPy adds must not be able to change the reply behind the key's back.
     values = {
         _RENAMED.get(field.name, field.name): _plain(getattr(config, field.name))
         for field in dataclasses.fields(config)
     }
-    return {name: value for name, value in values.items() if value not in (None, [], {})}
+    parameters = {name: value for name, value in values.items() if value not in (None, [], {})}
+    return parameters, canonical_json(parameters)
 
 
 def remembered(function: "_lru_cache_wrapper[Result]", *arguments: Any) -> Result:

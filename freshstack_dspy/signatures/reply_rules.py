@@ -43,9 +43,8 @@ _WORDS = ("reason", "quote", "quotes")
 def _content(value: Any) -> Any:
     """What an item of an answer decides, apart from the words that explain it."""
     if isinstance(value, BaseModel):
-        return tuple(
-            (name, _content(part)) for name, part in vars(value).items() if name not in _WORDS
-        )
+        parts = vars(value).items()
+        return tuple([(name, _content(part)) for name, part in parts if name not in _WORDS])
     if isinstance(value, list):
         return frozenset(map(_content, value))
     return " ".join(value.lower().split()) if isinstance(value, str) else value
