@@ -51,7 +51,7 @@ def test_a_run_that_is_missing_or_damaged_is_named(
     assert_one_line(freshstack("evaluate", built, "gone.run"), "gone.run: no such file")
     assert_one_line(freshstack("evaluate", built, "damaged.run"), "damaged.run:1: ")
     assert_one_line(freshstack("evaluate", built, "questions.jsonl"), ":1: not a passage: ")
-    assert_one_line(freshstack("evaluate", built, "runs"), "in it, as runs/*")
+    assert_one_line(freshstack("evaluate", built, "runs"), "runs/*")
     assert_one_line(freshstack("show", built.parent), "not a collection")
 
 
