@@ -6,6 +6,7 @@ normalised to length 1 (Deerwester et al., 1990).
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -46,17 +47,16 @@ class LsaModel(NamedTuple):
 
         Those without a known term have the length 0.
         """
-        vectors = np.zeros((len(texts), self.directions.shape[1]))
-        for vector, text in zip(vectors, texts, strict=True):
-            known = [self.features[term] for term in text if term in self.features]
-            if known:  # as `embed_counts`, without the import of SciPy
-                used, counts = np.unique(known, return_counts=True)
-                weights = (1 + np.log(counts)) * self.idf[used]
-                weights /= np.sqrt(np.add.reduceat(weights * weights, [0]))
-                vector[:] = (weights[:, None] * self.directions[used].astype(np.float64)).sum(
-                    axis=0
-                )
-        return unit_rows(vectors, "lsa", len(vectors))
+        from scipy.sparse import csr_array
+
+        columns = [
+            [self.features[term] for term in text if term in self.features] for text in texts
+        ]
+        ends = np.cumsum([0, *map(len, columns)])
+        flat = np.fromiter(chain.from_iterable(columns), np.int32, int(ends[-1]))
+        counts = csr_array((np.ones(len(flat)), flat, ends), (len(texts), len(self.features)))
+        counts.sum_duplicates()
+        return self.embed_counts(counts)
 
     def embed_counts(self, counts: "csr_array") -> NDArray[np.float64]:
         """Embed rows of counts of the features."""

@@ -232,8 +232,10 @@ def repeated(records: Sequence[Record], *fields: str) -> Iterator[tuple[Any, ...
     last: list[pa.RecordBatch] = []
     for batch in records.batches(fields):
         table = pa.Table.from_batches([*last, batch]).select([*fields]).combine_chunks()
-        columns = zip(table.slice(0, len(table) - 1).columns, table.slice(1).columns, strict=True)
-        same = [pc.call_function("equal", [*pair]) for pair in columns]
+        neighbours = zip(
+            table.slice(0, len(table) - 1).columns, table.slice(1).columns, strict=True
+        )
+        same = [pc.call_function("equal", [*pair]) for pair in neighbours]
         both: Any = reduce(lambda *pair: pc.call_function("and", [*pair]), same)
         for again in table.slice(1).filter(both).to_batches():
             yield from records.checked(again, fields)
