@@ -457,17 +457,17 @@ def decision_parts(comparison: Comparison, *, judging: bool = False) -> Iterator
     ordinary, _ = apart(comparison.evaluations)
     middle = comparison.baseline or best_of(ordinary)
     shown = [each for each in comparison.decisions if middle in (each.run, each.against)]
-    by_reason = names_by((each.why, each.headline) for each in shown)
-    for reason, (headline, *_) in by_reason.items():
-        yield Text(
-            (Span(headline[:1].upper() + headline[1:], "strong"), f": {reason}."), "decision"
-        )
-    wanted = [each for each in shown if judging or each.blocked != "unjudged"]
-    for each in {each.command: each for each in wanted}.values():
-        few = each.outcome == "cannot tell yet" or each.blocked == "few questions"
-        how = "to decide it, add questions, and type: " if few else "to decide it: "
-        if each.command:
-            yield Text((how, Span(each.command, "code")))
+    by_command: dict[str, dict[str, Decision]] = {}
+    for each in shown:
+        by_command.setdefault(each.command, {}).setdefault(each.why, each)
+    for command, (first, *others) in ((key, by.values()) for key, by in by_command.items()):
+        for each in (first, *others):
+            headline = each.headline[:1].upper() + each.headline[1:]
+            yield Text((Span(headline, "strong"), f": {each.why}."), "decision")
+        if command and (judging or first.blocked != "unjudged"):
+            few = first.outcome == "cannot tell yet" or first.blocked == "few questions"
+            how = "to decide it, add questions, and type: " if few else "to decide it: "
+            yield Text((how, Span(command, "code")))
 
 
 def unjudged_parts(comparison: Comparison, paths: Mapping[str, Path]) -> Iterator[Text]:
