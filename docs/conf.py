@@ -77,6 +77,8 @@ def prepare_source(_: Sphinx, docname: str, source: list[str]) -> None:
         for section in text.split("\n## ")[1:]:
             pages = "\n".join(re.findall(r"^- \[.*?\]\((.+?)\)", section, re.MULTILINE))
             heading = section.partition("\n")[0]
+            if not pages:
+                continue
             text += f"\n```{{toctree}}\n:hidden:\n:caption: {heading}\n\n{pages}\n```\n"
     source[0] = text
 
@@ -179,8 +181,11 @@ def link_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 
 def glossary() -> dict[str, str]:
     """Each term, and what it means in plain text."""
-    rows = ROW.findall((DOCS / "glossary.md").read_text(encoding="utf-8"))[2:]
-    plain = {words: re.sub(r"[*`]|\s*\(?\[[^\]]*\]\([^)]*\)\)?", "", text) for words, text in rows}
+    rows = ROW.findall((DOCS / "index.md").read_text(encoding="utf-8"))[1:]
+    plain = {
+        words: re.sub(r"\s*\(\[[^\]]*\]\([^)]*\)\)|[*`]|\[|\]\([^)]*\)", "", text)
+        for words, text in rows
+    }
     return {
         term.strip("* "): text for words, text in plain.items() for term in re.split("[,;]", words)
     }
@@ -190,13 +195,11 @@ def link_terms(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Link the first mention of each term of the glossary on a page, and give its rows an id."""
     terms = {term: text for term, text in glossary().items() if term not in OTHER_MEANINGS}
     if docname == "index":
-        return
-    if docname == "glossary":
         for row in doctree.findall(nodes.row):
             words = re.split("[,;]", row[0].astext())
             row["ids"] += [nodes.make_id(f"term {word}") for word in words]
         return
-    place = app.builder.get_relative_uri(docname, "glossary")
+    place = app.builder.get_relative_uri(docname, "index")
     for text in list(doctree.findall(nodes.Text)):
         above = text.parent
         if isinstance(above, nodes.paragraph) and not isinstance(above.parent, nodes.entry):
