@@ -390,10 +390,9 @@ class Records(Sequence[R], Generic[R]):
         if pa.types.is_string(column.type):  # equal texts are one object
             encoded = column.dictionary_encode("encode")
             texts = encoded.dictionary.to_pylist()
-            return [*map(texts.__getitem__, encoded.indices.to_numpy().tolist())]
+            return [*map(texts.__getitem__, encoded.indices.to_pylist())]  # `to_numpy` loads pandas
         if not pa.types.is_nested(column.type):
-            whole = pa.types.is_integer(column.type) and not column.null_count
-            return list(column.to_numpy().tolist() if whole else column.to_pylist())
+            return list(column.to_pylist())
         try:
             return nested_values(self._record.model_fields[field].annotation, column)
         except ValidationError as error:
