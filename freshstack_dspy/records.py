@@ -7,6 +7,7 @@ made carry `call_id`, the key of the reply they came from.
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
@@ -270,6 +271,12 @@ ExpansionKind = Literal["sub_questions", "closed_book_answer"]
 SliceName = Literal[
     "answerable", "partly_supported", "unanswerable", "undetermined", "without_nuggets"
 ]
+
+
+def instant(text: str) -> datetime:
+    """Read an ISO 8601 date, or date and time; without a zone it is UTC."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 class GivenLabel(Record):

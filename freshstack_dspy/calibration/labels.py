@@ -16,7 +16,6 @@ from pydantic_core import from_json
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import read_lines
-from freshstack_dspy.questions.filters import instant
 from freshstack_dspy.records import (
     SCALES,
     AnswerLabel,
@@ -27,6 +26,7 @@ from freshstack_dspy.records import (
     NuggetList,
     ReportLabel,
     ScaleName,
+    instant,
 )
 
 if TYPE_CHECKING:

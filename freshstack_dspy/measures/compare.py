@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, Unpack
@@ -371,9 +371,9 @@ def compare_evaluations(
     if baseline is not None:
         pairs = [(run, baseline) for run in runs if run != baseline]
     compared = [(measure, *pair) for measure in measures for pair in pairs]
-    tested = alone = _tested(evaluations, compared)
-    if all(values.judged_only for values in compared_runs.values()):
-        alone = _tested(evaluations, compared, judged_only=True)
+    condensed = all(values.judged_only for values in compared_runs.values())
+    tested, *more = _tested(evaluations, compared, (False, True) if condensed else (False,))
+    (alone,) = more or (tested,)
     dry_run = any(values.dry_run for values in evaluations.values())
     tests = sum(each.adjusted_p is not None for each in tested)
     differences = []
@@ -503,24 +503,27 @@ class _Tested(NamedTuple):
 def _tested(
     evaluations: Mapping[str, Values],
     compared: Sequence[tuple[str, str, str]],
-    *,
-    judged_only: bool = False,
-) -> list[_Tested]:
-    """Test the differences of (measure, run, other run), as one family."""
+    families: Sequence[bool],
+) -> list[list[_Tested]]:
+    """Test the differences of (measure, run, other run); a family is of judged chunks alone or not."""
     columns: list[dict[str, float]] = []
     left_out = []
-    for measure, *pair in compared:
+    for judged_only, (measure, *pair) in product(families, compared):
         values, others = (evaluations[n].values(measure, judged_only=judged_only) for n in pair)
         left_out.append(len(values.keys() ^ others.keys()))
         columns.append(_differences(values, others))
     weights = weights_of(evaluations)
     prepared = [weighted([*column.values()], in_order(weights, column)) for column in columns]
     tests = permutation_tests([each.terms for each in prepared])
-    p_values = [test.p_value for test in tests if test.p_value is not None]
-    left = iter(adjust(p_values))
-    adjusted = [None if test.p_value is None else next(left) for test in tests]
-    means = mean_intervals(dict(enumerate(columns)), weights=weights).values()
-    return [*map(_Tested, columns, prepared, left_out, means, tests, adjusted)]
+    tested = []
+    for start in range(0, len(columns), len(compared)):
+        family = slice(start, start + len(compared))
+        left = iter(adjust([test.p_value for test in tests[family] if test.p_value is not None]))
+        adjusted = [None if test.p_value is None else next(left) for test in tests[family]]
+        means = mean_intervals(dict(enumerate(columns[family])), weights=weights).values()
+        parts = (each[family] for each in (columns, prepared, left_out))
+        tested.append([*map(_Tested, *parts, means, tests[family], adjusted)])
+    return tested
 
 
 def weights_of(evaluations: Mapping[str, Values]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from statistics import fmean
 from types import MappingProxyType
@@ -24,7 +25,7 @@ LEVEL = 0.95
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
 """Every query counts once."""
 _BLOCK = 1 << 17
-"""How many queries are drawn at a time, so that memory use does not depend on their number."""
+"""How many queries are drawn at a time: the arrays of a block have 1 MB each."""
 
 
 def resamples_of(queries: int) -> int:
@@ -149,14 +150,25 @@ def bootstrap(
     groups = len(sums)
     resamples = resamples or resamples_of(groups)
     blocks = [statistics(np.tensordot(np.ones((1, groups)), sums, 1))]
-    generator = np.random.default_rng(seed)
     for start, stop in _blocks(resamples, groups) if groups > 1 else ():
-        drawn = generator.integers(groups, size=(stop - start, groups))
-        places = drawn + groups * np.arange(stop - start)[:, None]
-        counts = np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape)
-        blocks.append(statistics(np.tensordot(counts.astype(float), sums, 1)))
+        counts = _draws(groups, resamples, seed)[start:stop].astype(float)
+        blocks.append(statistics(np.tensordot(counts, sums, 1)))
     values = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
     return {name: _interval(of_all[0], of_all[1:], groups) for name, of_all in values.items()}
+
+
+@lru_cache(maxsize=4)
+def _draws(groups: int, resamples: int, seed: int) -> "Array":
+    """How often each resample has each query; the intervals of several runs share their draws."""
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    draws = np.empty((resamples, groups), np.uint8)  # 256 times one query: p < 1 / 256!
+    for start, stop in _blocks(resamples, groups):
+        drawn = generator.integers(groups, size=(stop - start, groups))
+        places = drawn + groups * np.arange(stop - start)[:, None]
+        draws[start:stop] = np.bincount(places.ravel(), minlength=drawn.size).reshape(drawn.shape)
+    return draws
 
 
 def _interval(whole: float, draws: "Array", groups: int) -> Interval:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.languages import ENGLISH
-from freshstack_dspy.records import Query
+from freshstack_dspy.records import Query, instant
 from freshstack_dspy.text import terms
 
 _LICENCES = (
@@ -63,12 +63,6 @@ def is_in_image(body: str) -> bool:
     images = len(_IMAGE.findall(body))
     words = len(re.findall(r"\w+", _IMAGE.sub(" ", body)))
     return words < _FEW_WORDS * images and not _CODE_BLOCK.search(body)
-
-
-def instant(text: str) -> datetime:
-    """Read an ISO 8601 date, or date and time; without a zone it is UTC."""
-    time = datetime.fromisoformat(text)
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def corpus_overlap(

@@ -19,10 +19,9 @@ from typing import Any, Literal, NamedTuple, get_args
 from freshstack_dspy.config import LogColumn, QueriesConfig
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import ReadProgress, canonical_json
-from freshstack_dspy.questions.filters import instant
 from freshstack_dspy.questions.masking import Masking
 from freshstack_dspy.questions.traces import Asking, askings_of, scores_of, spans_of
-from freshstack_dspy.records import Query
+from freshstack_dspy.records import Query, instant
 from freshstack_dspy.rows import Row, decoded_cell, given_rows, plain_name, read_rows
 from freshstack_dspy.text import alike_pairs, clusters, denials, numbers, terms
 

@@ -20,12 +20,11 @@ from freshstack_dspy.errors import SourceError
 from freshstack_dspy.files import ReadProgress
 from freshstack_dspy.questions.filters import (
     SelectedQuestions,
-    instant,
     licence_at,
     score_reason,
     site_address,
 )
-from freshstack_dspy.records import Attribution, Query
+from freshstack_dspy.records import Attribution, Query, instant
 
 DumpTable = Literal["Posts", "Users", "PostLinks"]
 Attributes = dict[str, str]

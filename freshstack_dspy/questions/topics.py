@@ -16,10 +16,9 @@ from urllib.parse import urlsplit
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import ReadProgress
-from freshstack_dspy.questions.filters import instant
 from freshstack_dspy.questions.reading import read_queries
 from freshstack_dspy.questions.stackexchange import AskedQuestion, questions_of_dump
-from freshstack_dspy.records import Query, Record
+from freshstack_dspy.records import Query, Record, instant
 
 # Tags
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.questions.filters import instant
+from freshstack_dspy.records import instant
 from freshstack_dspy.rows import Row, decoded_cell
 
 NO_MESSAGE = "no message of a user"

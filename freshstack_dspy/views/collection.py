@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.collection.analyze import (
@@ -17,7 +16,6 @@ from freshstack_dspy.collection.analyze import (
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diff import Difference, JudgmentChange, NuggetChange, QueryChange
 from freshstack_dspy.collection.leaderboard import EntryResult, Results, TopicResult
-from freshstack_dspy.collection.rechunk import Rechunked
 from freshstack_dspy.collection.steps import Steps
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.measure import Cutoff
@@ -44,7 +42,6 @@ from freshstack_dspy.records import (
     Technique,
 )
 from freshstack_dspy.stored.card import card_page
-from freshstack_dspy.stored.contents import listed
 from freshstack_dspy.views.measures import headroom_parts, mean_cells, redundancy_table
 
 _LONGEST = 160
@@ -147,26 +144,6 @@ def _changed(change: QueryChange | NuggetChange | JudgmentChange, difference: Di
         f"{' → '.join(ends)}  {judgment.nugget_id} in {judgment.chunk_id}: "
         f"{difference.texts[judgment.nugget_id]}"
     )
-
-
-@page_of.register
-def rechunked_page(rechunked: Rechunked, path: Path | None = None) -> Page:
-    """Give how many chunks and labels a new cut has, at `path`, and what was lost."""
-    manifest = rechunked.collection.manifest
-    counts = manifest.counts
-    lines = [f"supported pairs: {counts.supported:,}; slices: {listed(counts.slices)}"]
-    if rechunked.without_evidence:
-        labels = counted(rechunked.without_evidence, "label")
-        lines.append(f"{labels} of support had no evidence, only their chunk")
-    if rechunked.lost:
-        lines.append(
-            f"labels of support that are lost, as no chunk holds all of their evidence: "
-            f"{rechunked.lost:,}; nuggets that are supported no more: {len(rechunked.lost_nuggets):,}"
-        )
-    lines.append(f"{path or rechunked.collection.name}: content hash {manifest.content_hash}")
-    title = f"{counted(counts.chunks, 'chunk')}, {counted(counts.judgments, 'judgment')}"
-    lost = {name: getattr(rechunked, name) for name in ("lost", "without_evidence", "lost_nuggets")}
-    return Page(title, tuple(map(Text, lines)), {"collection": manifest, **lost})
 
 
 # What a run misses

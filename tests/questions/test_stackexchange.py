@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.questions.filters import instant, licence_at
+from freshstack_dspy.questions.filters import licence_at
 from freshstack_dspy.questions.reading import QueryReading, read_queries
-from freshstack_dspy.records import Attribution
+from freshstack_dspy.records import Attribution, instant
 from tests.questions.dump import Row, answer, question, write_dump
 
 
