@@ -3,7 +3,7 @@
 import functools
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import pairwise
@@ -148,38 +148,52 @@ def weights(text: str, asked: Iterable[str] = ()) -> dict[str, float]:
 
 
 def _matches(weighed: Sequence[Mapping[str, float]], chunk: str) -> list[Match]:
-    texts, held, pairs, everywhere = _units(chunk)
+    units = _units(chunk)
     matches = []
     for of_nugget in weighed:
-        common = {term: value for term, value in of_nugget.items() if term in everywhere}
-
-        def within(terms_: set[str], common: Mapping[str, float] = common) -> float:
-            return math.fsum(map(common.__getitem__, terms_.intersection(common)))
-
-        covered = (max(map(within, pairs)) + math.fsum(common.values())) / 2
+        common = {term: value for term, value in of_nugget.items() if term in units.with_term}
+        within_two = _summed(common, units.pairs_with_term).values()
+        covered = (max(within_two, default=0.0) + math.fsum(common.values())) / 2
         score = covered / (math.fsum(of_nugget.values()) + DOUBT)
         words = tuple(sorted(common, key=lambda term: -common[term]))
-        nearest = max(range(len(held)), key=lambda place: within(held[place]))
-        matches.append(Match(score, words, texts[nearest]))
+        within = _summed(common, units.with_term)
+        nearest = min(within, key=lambda place: (-within[place], place), default=0)
+        matches.append(Match(score, words, units.texts[nearest]))
     return matches
+
+
+def _summed(values: Mapping[str, float], places: Mapping[str, Sequence[int]]) -> dict[int, float]:
+    """By place, the sum of the values of the terms that are there."""
+    at: defaultdict[int, list[float]] = defaultdict(list)
+    for term, value in values.items():
+        for place in places[term]:
+            at[place].append(value)
+    return {place: math.fsum(there) for place, there in at.items()}
 
 
 class _Units(NamedTuple):
     """Sentences, or runs of lines, of a least number of terms."""
 
     texts: list[str]
-    terms: list[set[str]]
-    """Those of each."""
-    pairs: list[set[str]]
-    """Those of each two in a row, or of the only one."""
-    everywhere: set[str]
+    with_term: dict[str, list[int]]
+    """By term, the places of those that have it."""
+    pairs_with_term: dict[str, list[int]]
+    """The same of each two in a row, or of the only one."""
 
 
 @functools.lru_cache(maxsize=1024)  # a chunk is judged for many questions
 def _units(text: str) -> _Units:
     texts, held = zip(*_cut(text), strict=True)
-    pairs = [first | second for first, second in pairwise(held)] or [*held]
-    return _Units([*texts], [*held], pairs, set().union(*held))
+    pairs = [first | second for first, second in pairwise(held)] or held
+    return _Units([*texts], _places(held), _places(pairs))
+
+
+def _places(held: Iterable[set[str]]) -> dict[str, list[int]]:
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, terms_there in enumerate(held):
+        for term in terms_there:
+            places[term].append(place)
+    return dict(places)
 
 
 def _cut(text: str) -> Iterator[tuple[str, set[str]]]:

@@ -101,6 +101,11 @@ class FirstOf(Recorded):
                 return data
         return None
 
+    def entry(self, key: str) -> Entry | None:
+        """The entry in the first place that has one, or None; see `Recorded`."""
+        entries = (source.entry(key) for source in self._sources)
+        return next((entry for entry in entries if entry is not None), None)
+
     def lines(self, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
         """Key and JSON of the entries that hold some bytes; see `Recorded`."""
         served: set[str] = set()

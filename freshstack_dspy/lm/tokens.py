@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import re
 import threading
 from binascii import a2b_base64
 from pathlib import Path
@@ -39,6 +40,17 @@ _loading = threading.Lock()
 def count_tokens(text: str, vocabulary: Vocabulary = "cl100k_base") -> int:
     """Count the tokens of a text; special tokens in it are plain text."""
     return len(encoding(vocabulary).encode_ordinary(text))
+
+
+def count_prompt(text: str) -> int:
+    """Count the tokens of a prompt; the lines of JSON that prompts share are counted once."""
+    *lines, last = _LINE_OF_JSON.split(text)
+    return sum(_counted(f"{line}\n") for line in lines) + _counted(last)
+
+
+_LINE_OF_JSON = re.compile(r'\n(?= *["{}\[\]])')
+"""Where a line of `json.dumps(…, indent=1)` begins, so that a token ends in the vocabularies above."""
+_counted = functools.lru_cache(maxsize=4096)(count_tokens)
 
 
 def cut(text: str, tokens: int) -> str:

@@ -20,7 +20,7 @@ from freshstack_dspy.lm.capabilities import capabilities_of
 from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.lm.reask import itemized_output
 from freshstack_dspy.lm.request import canonical_json
-from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.lm.tokens import count_prompt, count_tokens
 from freshstack_dspy.lm.typed import (
     answer_schema,
     answer_tokens,
@@ -71,9 +71,6 @@ _TOO_LONG = (
     "with a larger one, say with [model] context what really fits, lower [model] max_tokens, or "
     "judge fewer nuggets in a call with [judge] shape = 'windowed'"
 )
-
-# The instructions and the schema of a step are in each of its prompts.
-counted = functools.lru_cache(maxsize=32)(count_tokens)
 
 
 class ToJudge(NamedTuple):
@@ -371,12 +368,12 @@ def packed(
     if room is None:
         return even(passages, -(-len(passages) // size))
     most = max(1, room - each)
-    fitting = [passage for passage in passages if window.size(passage) <= most]
-    too_long = [passage for passage in passages if window.size(passage) > most]
+    sizes = [window.size(passage) for passage in passages]
+    fitting = [one for one, tokens in zip(passages, sizes, strict=True) if tokens <= most]
+    too_long = [one for one, tokens in zip(passages, sizes, strict=True) if tokens > most]
+    taken = [tokens + each for tokens in sizes if tokens <= most]
     count = -(-len(fitting) // size)
-    while any(
-        sum(window.size(one) + each for one in batch) > room for batch in even(fitting, count)
-    ):
+    while any(sum(batch) > room for batch in even(taken, count)):
         count += 1
     parts = [[part] for passage in too_long for part in window.split(passage, most)]
     return [*even(fitting, count), *parts]
@@ -454,7 +451,7 @@ def prompt_tokens(model: ModelConfig, predictor: Any, inputs: dict[str, Any]) ->
         if capabilities_of(model).structured == "json_schema"
         else ""
     )
-    return sum(counted(message["content"]) for message in messages) + counted(schema)
+    return sum(count_prompt(message["content"]) for message in messages) + count_prompt(schema)
 
 
 def passage_tokens(path: str, text: str, headings: tuple[str, ...] = ()) -> int:

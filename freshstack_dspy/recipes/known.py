@@ -130,6 +130,8 @@ class Known:
 
         `same_as` names the chunk that was judged, where that was another.
         """
+        if not self._judgments:
+            return None
         by_chunk = self._judgments.get((_question(query), nugget.text, _chunk(chunk)))
         if not by_chunk:
             return None
@@ -144,6 +146,8 @@ class Known:
 
         `followed_from` names the chunk that was judged.
         """
+        if not self._arrived:
+            return None
         pairs = self._arrived.get((_question(query), nugget.text, chunk.chunk_id))
         if not pairs:
             return None

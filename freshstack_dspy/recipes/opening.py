@@ -4,10 +4,8 @@ In a dry session recorded replies are served. Where one is missing, the built-in
 that the steps that follow have something to work on, and what would be sent is counted.
 """
 
-import functools
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -41,7 +39,7 @@ from freshstack_dspy.lm.engine import (
 )
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.recorder import Access
-from freshstack_dspy.lm.reply import Reply, receive
+from freshstack_dspy.lm.reply import Entry, Reply, receive
 from freshstack_dspy.lm.request import (
     BASELINE,
     BY_HAND,
@@ -50,10 +48,11 @@ from freshstack_dspy.lm.request import (
     endpoint_identity,
 )
 from freshstack_dspy.lm.store import FirstOf, Recorded, ReplyStore
-from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.lm.tokens import count_prompt, count_tokens
 from freshstack_dspy.lm.usage import current_step
 from freshstack_dspy.progress import Progress, showing
 from freshstack_dspy.recipes.session import Session, check_mode, open_replies
+from freshstack_dspy.records import Status
 
 if TYPE_CHECKING:
     from dspy import LM
@@ -395,8 +394,6 @@ TYPICAL_TOKENS = 300
 """Tokens of a closed-book answer, and of answers to questions that are not ours. The baseline's
 replies to the other steps are about as long as those of models (73 tokens for a nugget with its
 quote, 49 for the verdict on a chunk); this one is not."""
-# The instructions and the schema of a step are in each of its prompts.
-_counted = functools.lru_cache(maxsize=32)(count_tokens)
 
 
 class PlannedCall(NamedTuple):
@@ -427,8 +424,8 @@ class DryRun:
         """Answer, and count the tokens of the request and of its reply."""
         schema = (request.config.response_format or {}).get("schema")
         texts = [request.system, *(message.text for message in request.messages)]
-        prompt = sum(_counted(text) for text in texts if isinstance(text, str))
-        prompt += _counted(canonical_json(schema)) if schema else 0
+        prompt = sum(count_prompt(text) for text in texts if isinstance(text, str))
+        prompt += count_prompt(canonical_json(schema)) if schema else 0
         step, typical = current_step(), TYPICAL_TOKENS
         try:
             response = self._baseline.complete(request)
@@ -442,6 +439,29 @@ class DryRun:
             longest = request.config.max_tokens or capabilities_of(self._model).reply_tokens()
             call = PlannedCall(request.model, prompt, min(typical, longest), longest)
             self.sent.setdefault(step, []).append(call)
+
+
+class _Passing(ReplyStore):
+    """The replies of a dry run, in memory and without their prompts: nobody reads them after it."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+
+    def entry(self, key: str) -> Entry | None:
+        return self._entries.get(key)
+
+    def lines(self, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
+        return iter(())
+
+    def put(self, *entries: Entry, account: str | None = None, spent: Spent | None = None) -> None:
+        for entry in entries:
+            request = entry.request.model_copy(update={"messages": ()})
+            self._entries[entry.key] = entry.model_copy(update={"request": request})
+
+    def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
+        if isinstance(reply := self._entries.get(key), Reply):
+            update = {"status": status, "reasked_as": reasked_as}
+            self._entries[key] = reply.model_copy(update=update)
 
 
 @contextmanager
@@ -471,12 +491,10 @@ def dry_session(
         store = replies.store
         spent = store.spent(config.name) if store is not None else Spent()
         provider = DryRun(config.model, missing_key, spent)
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        passing = stack.enter_context(closing(ReplyStore(Path(folder) / "replies")))
         lm = connect(
             config.model,
             mode="live",
-            store=passing,
+            store=_Passing(),
             recorded=recorded,
             provider=provider,
             account=Account(config.name, prices=config.prices),

@@ -1,5 +1,6 @@
 """Tokens against tiktoken's own encodings, which read the same files where it finds them."""
 
+import json
 from pathlib import Path
 from typing import get_args
 
@@ -9,7 +10,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.tokens import Vocabulary, count_tokens
+from freshstack_dspy.lm.tokens import Vocabulary, count_prompt, count_tokens
 
 FILES = Path(litellm.__file__).parent / "litellm_core_utils/tokenizers"
 TEXTS = st.text() | st.lists(
@@ -37,3 +38,15 @@ def test_tokens_are_tiktokens(
 @pytest.mark.parametrize("vocabulary", get_args(Vocabulary))
 def test_a_million_spaces_are_counted(vocabulary: Vocabulary) -> None:
     assert 9_000 < count_tokens(f"x{' ' * 1_200_000}y", vocabulary) < 75_000
+
+
+@given(
+    text=TEXTS, more=st.lists(st.sampled_from([*"\r\n\t .,'{}[]", '"', "  ", "é", "\u2028", "x1"]))
+)
+def test_a_prompt_has_the_tokens_of_its_text(text: str, more: list[str]) -> None:
+    shown = json.dumps(
+        {"question": text, "chunks": [{"number": 1, "text": "".join(more)}]}, indent=1
+    )
+
+    for prompt in (shown, f"{text}\n{shown}", f"{text}\n{''.join(more)}\n  {shown}{text}"):
+        assert count_prompt(prompt) == count_tokens(prompt)
