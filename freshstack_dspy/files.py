@@ -9,7 +9,7 @@ import shutil
 import socket
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +33,7 @@ ReadProgress = Callable[[int, int], None]
 
 LONGEST_LINE = 64 << 20
 """Bytes of a line of someone else's JSON Lines; a book has some million characters."""
-_LARGEST_BATCH = 1 << 28
+LARGEST_BATCH = 1 << 28
 """Bytes that a batch of a Parquet file may decode to at most."""
 _RATIO, _ALWAYS = 200, 64 << 20
 """Text shrinks to a tenth; a file that unpacks to 200 times its size was made to fill memory."""
@@ -142,8 +142,12 @@ def parquet_batches(
     rows: int,
     columns: Sequence[str] | None = None,
     groups: Sequence[int] | None = None,
+    *,
+    coded: Collection[str] = (),
 ) -> "Iterator[pa.RecordBatch]":
     """Give the rows of a Parquet file of `size` bytes, which must not decode to far more than that.
+
+    Columns that are `coded` come as Arrow's dictionaries, so that equal values are there once.
 
     Raises:
         pa.ArrowInvalid: They do, or a text is not UTF-8.
@@ -151,9 +155,9 @@ def parquet_batches(
     import pyarrow as pa
 
     numbers = range(file.num_row_groups) if groups is None else groups
-    wanted = None if columns is None else set(columns)
+    wanted = set(file.schema_arrow.names if columns is None else columns) - set(coded)
     largest = max((_stored(file.metadata.row_group(group), wanted) for group in numbers), default=0)
-    rows = max(1, min(rows, _LARGEST_BATCH // max(1, largest)))  # each may hold the longest value
+    rows = max(1, min(rows, LARGEST_BATCH // max(1, largest)))  # each may hold the longest value
     left = most_unpacked(size)
     for batch in file.iter_batches(rows, row_groups=groups, columns=columns):
         left -= batch.nbytes
@@ -163,13 +167,13 @@ def parquet_batches(
         yield batch
 
 
-def _stored(group: Any, columns: set[str] | None) -> int:
+def _stored(group: Any, columns: Set[str]) -> int:
     """The size of columns of a row group before compression."""
     every = map(group.column, range(group.num_columns))
     return sum(
         column.total_uncompressed_size
         for column in every
-        if columns is None or column.path_in_schema.partition(".")[0] in columns
+        if column.path_in_schema.partition(".")[0] in columns
     )
 
 

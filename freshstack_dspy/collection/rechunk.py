@@ -107,7 +107,7 @@ def _rechunk(before: Collection, max_tokens: int, out: Path) -> Rechunked:
         write_collection(out, contents, cut, _provenance(before, max_tokens, lost)),
         lost,
         sum(not judgment.evidence for judgment in support),
-        tuple(sorted(before.supported_nuggets() - contents.supported_nuggets())),
+        tuple(sorted(before.supported_nuggets - contents.supported_nuggets)),
     )
 
 

@@ -9,7 +9,7 @@ import shutil
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate, chain, groupby, islice
@@ -24,7 +24,7 @@ from pydantic_core import to_json
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.files import parquet_batches
+from freshstack_dspy.files import LARGEST_BATCH, parquet_batches
 from freshstack_dspy.lm.workers import packed
 from freshstack_dspy.records import Chunk, Record, shown
 
@@ -118,9 +118,11 @@ def _sums(batches: "Iterable[pa.Table | pa.RecordBatch]") -> ChunkSums:
         except ValidationError:
             list(chunks_in(batch))  # says of which field
             raise
-        lines.update(b"".join(objects(texts, b"\n")))
+        for part in objects(texts, "}\n"):
+            lines.update(part)
         del texts["revision"]
-        content.update(b"".join(objects(texts)))
+        for part in objects(texts, "}"):
+            content.update(part)
         fields = "chunk_id", "headings", "title", "text", "language", "source", "revision", "tokens"
         columns = (batch[name].to_pylist() for name in fields)
         for id_, headings, title, text, language, source, revision, length in zip(
@@ -148,7 +150,11 @@ def _record_batches(rows: "pa.Table | pa.RecordBatch") -> "Sequence[pa.RecordBat
 # Records by columns
 
 
-def json_of_fields(record: type[Record], batch: "pa.RecordBatch") -> "dict[str, pa.Array]":
+Texts = dict[str, tuple["pa.StringArray", "pa.Array | None"]]
+"""By field, texts and which of them each record has; None: each its own, or all the same one."""
+
+
+def json_of_fields(record: type[Record], batch: "pa.RecordBatch") -> Texts:
     """Give each field of the records in a batch as their lines have it; null where it is left out.
 
     Raises:
@@ -156,42 +162,71 @@ def json_of_fields(record: type[Record], batch: "pa.RecordBatch") -> "dict[str, 
             a record is not looked at.
     """
     import pyarrow as pa
-    from pyarrow.lib import StringBuilder  # `pyarrow.array` would import pandas
+    import pyarrow.compute as pc
 
-    texts: dict[str, Any] = {}
+    texts: Texts = {}
     for name, field in record.model_fields.items():
         if name not in batch.schema.names:
             continue
         column: Any = batch.column(name)
         kind: Any = field.annotation
         if is_empty(column):
-            texts[name] = pa.repeat(f'"{name}":[]', len(column))
+            texts[name] = _texts([f'"{name}":[]']), None
             continue
-        if nested := pa.types.is_nested(column.type):
+        codes = None
+        if pa.types.is_nested(column.type):
             values = nested_values(kind, column)
         else:  # a text that many rows have is checked and written once
-            column = column.dictionary_encode(null_encoding="encode")
-            values = column.dictionary.to_pylist()
+            if not pa.types.is_dictionary(column.type):
+                column = column.dictionary_encode()
+            values, codes = column.dictionary.to_pylist(), column.indices
+            if column.null_count:
+                codes = pc.call_function("coalesce", [codes, integers([len(values)])[0]])
+                values.append(None)
         values = checked_values(Annotated[kind, None, *field.metadata], values)
-        builder = StringBuilder()
-        for value in values:
-            left_out = field.exclude_if is not None and field.exclude_if(value)
-            text = "[]" if value == () else to_json(value, inf_nan_mode="null").decode()
-            builder.append(None if left_out else f'"{name}":{text}')
-        texts[name] = builder.finish() if nested else builder.finish().take(column.indices)
+        written = _texts(
+            None
+            if field.exclude_if is not None and field.exclude_if(value)
+            else f'"{name}":{"[]" if value == () else to_json(value, inf_nan_mode="null").decode()}'
+            for value in values
+        )
+        texts[name] = written, codes
     return texts
 
 
-def objects(texts: "Mapping[str, pa.Array]", end: bytes = b"") -> Iterator[bytes]:
-    """Give the JSON object of each record, of the texts of its fields."""
-    import pyarrow as pa
+def objects(texts: Texts, end: str) -> "Iterator[pa.Buffer]":
+    """Give the JSON objects of records, of the texts of their fields; each has this end."""
     import pyarrow.compute as pc
 
-    options = pc.JoinOptions(null_handling="skip")
-    joined: Any = pc.call_function(
-        "binary_join_element_wise", [*texts.values(), pa.scalar(",")], options
-    )
-    return (b"{%b}%b" % (inside, end) for inside in joined.cast(pa.binary()).to_pylist())
+    def joined(*columns: Any) -> Any:
+        options = pc.JoinOptions(null_handling="skip")
+        return pc.call_function("binary_join_element_wise", [*columns], options)
+
+    begin, close, comma, nothing = _texts(["{", end, ",", ""])
+    lengths = (pc.call_function("binary_length", [values]) for values, _ in texts.values())
+    longest = sum(max(filter(None, each.to_pylist()), default=0) for each in lengths)
+    rows = max(1, LARGEST_BATCH // longest)  # a text that many records have is there for each
+    total = max(len(codes) for _, codes in texts.values() if codes is not None)
+    for first in range(0, total, rows):
+        columns: list[Any] = [
+            values.take(codes.slice(first, rows))
+            if codes is not None
+            else values[0]
+            if len(values) == 1
+            else values.slice(first, rows)
+            for values, codes in texts.values()
+        ]
+        yield joined(begin, joined(*columns, comma), close, nothing).buffers()[2]
+
+
+def _texts(values: Iterable[str | None]) -> "pa.StringArray":
+    """Make an Arrow array: `pyarrow.array` and `scalar` would import pandas."""
+    from pyarrow.lib import StringBuilder
+
+    builder = StringBuilder()
+    for value in values:
+        builder.append(value)
+    return builder.finish()
 
 
 def is_empty(column: Any) -> bool:
@@ -428,9 +463,7 @@ class ChunkFile:
     def tokens(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
         """The length of every chunk in tokens, by row."""
         with self._reading():
-            tokens: np.ndarray[Any, np.dtype[np.int64]]
-            tokens = self._file.file.read(["tokens"])["tokens"].to_numpy()
-            return tokens
+            return numbers(self._file.file.read(["tokens"])["tokens"].combine_chunks())
 
     @cached_property
     def sums(self) -> ChunkSums:
@@ -525,8 +558,8 @@ class ParquetFile:
     can be gigabytes.
     """
 
-    def __init__(self, source: Any, name: str) -> None:
-        """Open a path or a file of Arrow's."""
+    def __init__(self, source: Any, name: str, *, coded: bool = False) -> None:
+        """Open a path or a file of Arrow's; `coded`: columns of texts become Arrow's dictionaries."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -534,6 +567,12 @@ class ParquetFile:
         self.file, self._name = pq.ParquetFile(self._source), name
         self.metadata, self.schema = self.file.metadata, self.file.schema_arrow
         self.names: list[str] = self.schema.names
+        self._coded = [
+            field.name for field in self.schema if coded and pa.types.is_string(field.type)
+        ]
+        if coded:
+            known = {"metadata": self.metadata, "read_dictionary": self._coded}
+            self.file = pq.ParquetFile(self._source, **known)
 
     def check(self, sha256: str | None) -> None:
         """Compare its bytes with their hash, where that is known.
@@ -553,7 +592,8 @@ class ParquetFile:
         self, rows: int, columns: Sequence[str] | None = None, groups: Sequence[int] | None = None
     ) -> "Iterator[pa.RecordBatch]":
         """Give all rows, or some columns or row groups."""
-        return parquet_batches(self.file, self._source.size(), rows, columns, groups)
+        size = self._source.size()
+        return parquet_batches(self.file, size, rows, columns, groups, coded=self._coded)
 
     def group(self, number: int, columns: Sequence[str] | None = None) -> "pa.Table":
         """Give one row group."""
@@ -563,14 +603,16 @@ class ParquetFile:
         return pa.Table.from_batches(batches).combine_chunks()
 
 
-def open_parquet(source: Any, schema: "pa.Schema", name: str) -> ParquetFile:
+def open_parquet(
+    source: Any, schema: "pa.Schema", name: str, *, coded: bool = False
+) -> ParquetFile:
     """Open a Parquet file with at least the columns of a schema; `name` is that in messages.
 
     Raises:
         CollectionError: It cannot be read, or has not these columns.
     """
     with reading_parquet(name):
-        file = ParquetFile(source, name)
+        file = ParquetFile(source, name, coded=coded)
     types = {field.name: field.type for field in file.schema}
     for field in schema:
         found = types.get(field.name)
@@ -605,6 +647,13 @@ def _with_language(batch: "pa.RecordBatch") -> "pa.RecordBatch":
     if "language" in batch.schema.names:
         return batch
     return batch.append_column("language", pa.nulls(len(batch), pa.string()))
+
+
+def numbers(column: Any) -> "np.ndarray[Any, Any]":
+    """Give a column without nulls: its `to_numpy` would import pandas."""
+    import numpy as np
+
+    return np.from_dlpack(column)
 
 
 def integers(values: Sequence[int]) -> "pa.Int64Array":

@@ -13,6 +13,12 @@ from typing import Any, Literal, NamedTuple, Protocol, Self
 from pydantic import Field
 
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.label_columns import (
+    LabelColumns,
+    judged_chunks,
+    labels_of,
+    supporting,
+)
 from freshstack_dspy.measures.run import UNPLACED, PassageRun, text_lines
 from freshstack_dspy.measures.spans import Hit, Place, Span
 from freshstack_dspy.records import Record
@@ -129,14 +135,12 @@ class Judged:
     @cached_property
     def supported(self) -> Mapping[str, NuggetSet]:
         """The chunks that support any nugget, each with the places of these nuggets."""
-        rel = self.rel
         supported: dict[str, NuggetSet] = {}
-        for place, labels in enumerate(self.labels.values()):
-            supporting = [chunk for chunk, label in labels.items() if label >= rel]
+        for place, chunks in enumerate(supporting(self.labels, self.rel)):
             if not supported:
-                supported = dict.fromkeys(supporting, (place,))
+                supported = dict.fromkeys(chunks, (place,))
                 continue
-            for chunk in supporting:
+            for chunk in chunks:
                 supported[chunk] = (*supported.get(chunk, ()), place)
         return supported
 
@@ -167,7 +171,7 @@ class Judged:
 
         A chunk without support that has a failed judgment could be either, so it is not judged.
         """
-        chunks = frozenset().union(*self.labels.values())
+        chunks = judged_chunks(self.labels)
         return chunks - (self.failed - self.supported.keys()) if self.failed else chunks
 
     @cached_property
@@ -382,9 +386,11 @@ class NuggetQrels:
         for judged in (self.labels, self.failed):
             if unknown := sorted(judged.keys() - owners.keys()):
                 raise CollectionError(f"nugget {unknown[0]!r} is judged and belongs to no query")
-        labels = {nugget: dict(self.labels.get(nugget, {})) for nugget in owners}
+        labels = labels_of(self.labels, owners)
+        if not isinstance(labels, LabelColumns):
+            labels = {nugget: dict(by_chunk) for nugget, by_chunk in labels.items()}
         failed = {nugget: frozenset(self.failed.get(nugget, ())) for nugget in owners}
-        for nugget in owners:
+        for nugget in filter(failed.__getitem__, owners):
             if both := failed[nugget] & labels[nugget].keys():
                 raise CollectionError(
                     f"nugget {nugget!r} and chunk {min(both)!r} have a label and a failed judgment"
@@ -491,7 +497,7 @@ class NuggetQrels:
         return {}
 
     def _judge(self, query_id: str, rel: int) -> Judged:
-        labels = {nugget: self.labels[nugget] for nugget in self.nuggets[query_id]}
+        labels = labels_of(self.labels, self.nuggets[query_id])
         reference, newly_found = None, None
         if self.passages is not None:
             reference, seen, newly_found = (
@@ -519,13 +525,9 @@ class NuggetQrels:
         """Leave queries out; one that is not there is passed over."""
         left_out = set(query_ids)
         nuggets = {query: ids for query, ids in self.nuggets.items() if query not in left_out}
-        nugget_ids = {nugget for ids in nuggets.values() for nugget in ids}
-        labels = {
-            nugget: by_chunk for nugget, by_chunk in self.labels.items() if nugget in nugget_ids
-        }
-        failed = {
-            nugget: chunk_ids for nugget, chunk_ids in self.failed.items() if nugget in nugget_ids
-        }
+        nugget_ids = [*chain.from_iterable(nuggets.values())]
+        labels = labels_of(self.labels, nugget_ids)
+        failed = {nugget: self.failed[nugget] for nugget in nugget_ids}
         return replace(self, nuggets=nuggets, labels=labels, failed=failed)
 
     def official(self) -> OfficialDicts:

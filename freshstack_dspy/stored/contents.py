@@ -1,17 +1,18 @@
 """The records of a collection: its slices, counts and references, and the labels for the measures."""
 
 import operator
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, groupby, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import Field
 
 from freshstack_dspy.errors import CollectionError, FailureStatus
+from freshstack_dspy.measures.label_columns import LabelColumns
 from freshstack_dspy.records import (
     RELEVANT,
     SCALES,
@@ -36,7 +37,7 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.stored.record_files import (
     RECORD_FILES,
-    columns,
+    coded,
     records_of,
     repeated,
     rows,
@@ -56,8 +57,6 @@ CONTAMINATED = 0.5
 """From which closed-book coverage on a query counts as contaminated by default."""
 NuggetsName = Literal["supported", "all"]
 """On which of its nuggets a query is measured: those that the corpus supports, or all."""
-Labels = dict[str, dict[str, int | None]]
-"""Nugget id -> chunk id -> label, None where the judgment failed."""
 
 
 def slices_of(slices: Slices) -> tuple[SliceName, ...]:
@@ -185,26 +184,16 @@ class Contents:
                 texts[query_id]["nuggets"] = tuple(nugget.text for nugget in nuggets)
         return texts
 
-    def labels_of_nuggets(self) -> Labels:
-        """Give the label of every judgment."""
-        return self._labels
+    @cached_property
+    def labels(self) -> LabelColumns:
+        """The label of every judgment, None where it failed."""
+        return LabelColumns(*coded(self.judgments, "nugget_id", "chunk_id", "label"))
 
     @cached_property
-    def _labels(self) -> Labels:
-        labels: defaultdict[str, dict[str, int | None]] = defaultdict(dict)
-        for nugget_ids, *pairs in columns(self.judgments, "nugget_id", "chunk_id", "label"):
-            by_chunk = zip(*pairs, strict=True)
-            for nugget_id, group in groupby(nugget_ids):
-                labels[nugget_id].update(islice(by_chunk, len([*group])))
-        return dict(labels)
-
-    def supported_nuggets(self, labels: Labels | None = None) -> frozenset[str]:
-        """The ids of the nuggets that some chunk supports, according to these `labels` or all."""
-        by_nugget = (self.labels_of_nuggets() if labels is None else labels).items()
-        highest = (
-            (id_, max(filter(None, by_chunk.values()), default=0)) for id_, by_chunk in by_nugget
-        )
-        return frozenset(id_ for id_, label in highest if label >= self.threshold)
+    def supported_nuggets(self) -> frozenset[str]:
+        """The ids of the nuggets that some chunk supports."""
+        by_nugget = zip(self.labels, self.labels.having(self.threshold), strict=True)
+        return frozenset(id_ for id_, chunks in by_nugget if chunks)
 
     def contaminated(self, coverage: float = CONTAMINATED) -> tuple[str, ...]:
         """List the queries that a model can answer without the corpus, ascending.
@@ -231,19 +220,16 @@ class Contents:
         nuggets: NuggetsName = "supported",
         *,
         doubtful: bool = False,
-        labels: Labels | None = None,
-    ) -> tuple[dict[str, list[str]], Labels]:
+    ) -> tuple[dict[str, list[str]], LabelColumns]:
         """Give the nuggets on which the queries in these slices are measured, and their labels.
 
         A query with a supported nugget is measured on its supported nuggets alone; any other, or
         with `nuggets="all"` every one, on all its nuggets. Doubtful nuggets count with `doubtful`.
 
         Returns:
-            The nugget ids of each query, and the labels of each nugget, taken from `labels` if
-            these are given.
+            The nugget ids of each query, and the labels of each nugget.
         """
-        labels = self.labels_of_nuggets() if labels is None else labels
-        supported = self.supported_nuggets(labels) if nuggets == "supported" else frozenset[str]()
+        supported = self.supported_nuggets if nuggets == "supported" else frozenset[str]()
         counted = [nugget for nugget in self.nuggets if doubtful or not nugget.doubtful]
         with_support = {each.query_id for each in counted if each.nugget_id in supported}
         ids: dict[str, list[str]] = {query_id: [] for query_id in self.query_ids(slices)}
@@ -251,32 +237,25 @@ class Contents:
             in_supported = nugget.nugget_id in supported or nugget.query_id not in with_support
             if nugget.query_id in ids and in_supported:
                 ids[nugget.query_id].append(nugget.nugget_id)
-        return ids, {id_: labels.get(id_, {}) for of_query in ids.values() for id_ in of_query}
+        return ids, self.labels.of(chain.from_iterable(ids.values()))
 
     def qrels_of(
         self,
         slices: Slices = None,
         tokens: Mapping[str, int] | None = None,
         nuggets: NuggetsName = "supported",
-        labels: Labels | None = None,
     ) -> "NuggetQrels":
         """Give the judgments of the queries in these slices as the measures read them.
 
-        `tokens` are the lengths of chunks by id; `labels` are all labels, if already known.
+        `tokens` are the lengths of chunks by id.
         """
         from freshstack_dspy.measures.qrels import NuggetQrels
 
-        ids, measured = self.measured(slices, nuggets, labels=labels)
-        judged: dict[str, Any] = dict(measured)
-        failed: dict[str, frozenset[str]] = {}
-        for nugget_id, by_chunk in measured.items():
-            if None in by_chunk.values():
-                failed[nugget_id] = frozenset(c for c, label in by_chunk.items() if label is None)
-                judged[nugget_id] = {c: n for c, n in by_chunk.items() if n is not None}
+        ids, measured = self.measured(slices, nuggets)
         return NuggetQrels(
             nuggets={query_id: tuple(of_query) for query_id, of_query in ids.items() if of_query},
-            labels=judged,
-            failed=failed,
+            labels=measured.without_failed(),
+            failed=dict(zip(measured, map(frozenset, measured.having(None)), strict=True)),
             threshold=self.threshold,
             tokens=tokens if tokens is not None else {},
             weights=self.weights,

@@ -154,8 +154,7 @@ class Pooled:
 
 def pooled(contents: Contents, slices: Sequence[SliceName]) -> Pooled:
     """Give the pool of the queries with nuggets in some slices, with the support of their nuggets."""
-    labels = contents.labels_of_nuggets()
-    qrels = contents.qrels_of(slices, labels=labels)
+    qrels = contents.qrels_of(slices)
     candidates: dict[QueryChunk, Finds] = {}
     outside: Counter[CandidateOrigin] = Counter()
     of_pool = "query_id", "chunk_id", "origin", *Finds._fields
@@ -166,11 +165,13 @@ def pooled(contents: Contents, slices: Sequence[SliceName]) -> Pooled:
         elif query_id in qrels.nuggets:
             outside[origin] += 1
     support: defaultdict[QueryChunk, set[str]] = defaultdict(set)
-    for nugget in contents.nuggets:
-        if nugget.query_id in qrels.nuggets:
-            for chunk_id, label in labels.get(nugget.nugget_id, {}).items():
-                if label is not None and label >= contents.threshold:
-                    support[nugget.query_id, chunk_id].add(nugget.nugget_id)
+    owners = {nugget.nugget_id: nugget.query_id for nugget in contents.nuggets}
+    labels = contents.labels.of(
+        id_ for id_, query_id in owners.items() if query_id in qrels.nuggets
+    )
+    for nugget_id, chunk_ids in zip(labels, labels.having(contents.threshold), strict=True):
+        for chunk_id in chunk_ids:
+            support[owners[nugget_id], chunk_id].add(nugget_id)
     answerable = {part.query_id for part in contents.slices if part.slice == "answerable"}
     return Pooled(
         qrels=qrels,
@@ -340,6 +341,8 @@ def pooling_results(
     Returns:
         By technique, then retriever, the fusion last; none where nothing was pooled.
     """
+    if not pool.candidates:
+        return ()
     labels = dict(pool.qrels.labels)
     lists: _Lists = defaultdict(lambda: defaultdict(dict))
     pooled_ids: defaultdict[str, set[str]] = defaultdict(set)

@@ -32,6 +32,7 @@ from freshstack_dspy.corpus.parquet import (
     integers,
     json_of_fields,
     nested_values,
+    numbers,
     objects,
     open_parquet,
     reading_parquet,
@@ -56,6 +57,8 @@ from freshstack_dspy.records import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from freshstack_dspy.measures.label_columns import Coded
 
 R = TypeVar("R", bound=Record)
 NO_LINES = hashlib.sha256().hexdigest()
@@ -180,11 +183,17 @@ def rows(records: Sequence[Record], *fields: str) -> Iterable[tuple[Any, ...]]:
     return chain.from_iterable(zip(*part, strict=True) for part in records.columns(*fields))
 
 
-def columns(records: Sequence[Record], *fields: str) -> Iterable[tuple[Sequence[Any], ...]]:
-    """Give some fields of records as columns, a part of the records at a time."""
-    if isinstance(records, Records):
-        return records.columns(*fields)
-    return [tuple([*map(attrgetter(field), records)] for field in fields)]
+def coded(records: Sequence[Record], *fields: str) -> "Iterator[Coded]":
+    """Give some fields of all records as columns."""
+    import numpy as np
+
+    if isinstance(records, Records) and records.data is None and len(records):
+        yield from records.coded(*fields)
+        return
+    for values in zip(*_fields(records, fields), strict=True) if records else [()] * len(fields):
+        places: dict[Any, int] = {}
+        codes = [places.setdefault(value, len(places)) for value in values]
+        yield [*places], np.array(codes, np.int32)
 
 
 def _fields(records: Sequence[Any], fields: Iterable[str]) -> Iterable[tuple[Any, ...]]:
@@ -273,7 +282,9 @@ class Records(Sequence[R], Generic[R]):
             for name, kind in kinds(record).items()
             if record.model_fields[name].exclude_if is None
         }
-        self._opened = open_parquet(path, schema_of(needed), str(path)) if data is None else None
+        self._opened = (
+            open_parquet(path, schema_of(needed), str(path), coded=True) if data is None else None
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._path, self._record, self.data, self._sha256)
@@ -334,6 +345,19 @@ class Records(Sequence[R], Generic[R]):
             for batch in self.batches(fields):
                 yield tuple(self._checked(batch, field) for field in fields)
 
+    def coded(self, *fields: str) -> "Iterator[Coded]":
+        """Give some fields of Parquet as columns."""
+        import pyarrow as pa
+
+        table = pa.Table.from_batches(self.batches(fields)).unify_dictionaries()
+        for field in fields:
+            column: Any = table[field].combine_chunks()
+            if not pa.types.is_dictionary(column.type):
+                column = column.dictionary_encode("encode")
+            values = self._allowed(field, column.dictionary.to_pylist())
+            with reading_parquet(str(self._path)):
+                yield values, numbers(column.indices)
+
     def of_query(self, query_id: str) -> tuple[R, ...]:
         """Give the records of one query; only row groups that may have one are read."""
         import pyarrow.compute as pc
@@ -353,24 +377,26 @@ class Records(Sequence[R], Generic[R]):
         """Hash the records as the JSON Lines that they are or would be."""
         digest = hashlib.sha256(self.data or b"")
         for batch in self.batches() if self.data is None else ():
-            digest.update(b"".join(self._encoded(batch)))
+            for part in self._encoded(batch):
+                digest.update(part)
         return digest.hexdigest()
 
-    def _encoded(self, batch: "pa.RecordBatch") -> Iterator[bytes]:
+    def _encoded(self, batch: "pa.RecordBatch") -> "Iterator[pa.Buffer]":
         """Give the lines of a batch, checked by columns; a fault is looked for record by record."""
         import pyarrow as pa
 
         try:
             texts = json_of_fields(self._record, batch)
-        except ValidationError:
-            list(self._made(batch))
-            raise
+        except ValidationError as error:
+            for _ in self:  # a text may be that of a record in a later batch
+                pass
+            raise self._fault(error) from None
         if names := self._record.together:
             numbered = batch.append_column("row", integers(range(len(batch))))
             groups = pa.Table.from_batches([numbered]).group_by([*names])
             first = groups.aggregate([("row", "min")])["row_min"]
             list(self._made(batch.take(first.combine_chunks().sort())))
-        return objects(texts, b"\n")
+        return objects(texts, "}\n")
 
     def _made(self, batch: "pa.RecordBatch") -> Iterator[R]:
         names = [name for name in self._record.model_fields if name in batch.schema.names]
@@ -387,10 +413,10 @@ class Records(Sequence[R], Generic[R]):
         import pyarrow as pa
 
         column: Any = batch.column(field)
-        if pa.types.is_string(column.type):  # equal texts are one object
-            encoded = column.dictionary_encode("encode")
-            texts = encoded.dictionary.to_pylist()
-            return [*map(texts.__getitem__, encoded.indices.to_pylist())]  # `to_numpy` loads pandas
+        if pa.types.is_dictionary(column.type):  # equal texts are one object
+            texts: dict[int | None, str | None] = dict(enumerate(column.dictionary.to_pylist()))
+            texts[None] = None
+            return [*map(texts.__getitem__, column.indices.to_pylist())]
         if not pa.types.is_nested(column.type):
             return list(column.to_pylist())
         try:
@@ -404,8 +430,10 @@ class Records(Sequence[R], Generic[R]):
 
     def _checked(self, batch: "pa.RecordBatch", field: str) -> list[Any]:
         """Give a column whose values are all as the record allows."""
+        return self._allowed(field, self._values(batch, field))
+
+    def _allowed(self, field: str, values: list[Any]) -> list[Any]:
         kind: Any = self._record.model_fields[field]
-        values = self._values(batch, field)
         if not kind.metadata:  # Arrow's type is enough
             return values
         try:

@@ -580,7 +580,7 @@ def _corpus(report: Report) -> Page:
 def _lacking(report: Report) -> Page | None:
     """The nuggets without support, those of queries without any first."""
     collection = report.collection
-    supported = collection.supported_nuggets()
+    supported = collection.supported_nuggets
     slices = {each.query_id: each.slice for each in collection.slices}
     texts = {query.query_id: query.title or query.body for query in collection.queries}
     nuggets = sorted(

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from freshstack_dspy import NuggetQrels, Run, read_qrels, write_run
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.label_columns import Coded, LabelColumns
 from tests.collection.small import write_small
 from tests.measures.five import LABELS, QRELS
 
@@ -149,3 +151,42 @@ def test_a_grade_is_a_whole_number() -> None:
     assert NuggetQrels.from_qrels(whole).labels == {"q": {"d": 1}}
     with pytest.raises(CollectionError, match=r"the grade is 0\.5"):
         NuggetQrels.from_qrels(half)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("nmo"), st.sampled_from("abcd"), st.sampled_from([0, 1, 2, None])
+        ),
+        unique_by=lambda row: row[:2],
+    ),
+    st.integers(1, 2),
+)
+def test_columns_of_labels_are_judged_as_dictionaries_are(
+    rows: list[tuple[str, str, int | None]], rel: int
+) -> None:
+    def coded(place: int) -> Coded:
+        values = [*dict.fromkeys(row[place] for row in rows)]
+        return values, np.array([values.index(row[place]) for row in rows], np.int32)
+
+    nuggets = {"p": ("n",), "q": ("m", "o")}
+    labels: dict[str, dict[str, int]] = {nugget: {} for nugget in "nmo"}
+    failed: dict[str, set[str]] = {nugget: set() for nugget in "nmo"}
+    for nugget, chunk, label in rows:
+        if label is None:
+            failed[nugget].add(chunk)
+        else:
+            labels[nugget][chunk] = label
+    chunks = {nugget: frozenset(ids) for nugget, ids in failed.items()}
+    columns = LabelColumns(coded(0), coded(1), coded(2)).of("nmo")
+
+    by_columns = NuggetQrels(nuggets, columns.without_failed(), chunks)
+    by_dictionaries = NuggetQrels(nuggets, labels, chunks)
+
+    assert dict(zip(columns, map(frozenset, columns.having(None)), strict=True)) == chunks
+    assert by_columns == by_dictionaries
+    assert by_columns.without("p") == by_dictionaries.without("p")
+    for query in nuggets:
+        ours, theirs = (each.judged(query, rel) for each in (by_columns, by_dictionaries))
+        assert [*ours.supported.items()] == [*theirs.supported.items()]
+        assert (ours.chunks, ours.labels) == (theirs.chunks, theirs.labels)
