@@ -76,7 +76,7 @@ def test_what_asks_no_model_waits_for_none() -> None:
         "freshstack_dspy.views.queries, freshstack_dspy.views.scores"
     )
 
-    assert imported(code).isdisjoint(HEAVY | {"bs4", "tenacity"})
+    assert imported(code).isdisjoint(HEAVY | {"bs4"})
 
 
 def test_lancedbs_client_of_catalogue_servers_waits_until_it_is_used(tmp_path: Path) -> None:

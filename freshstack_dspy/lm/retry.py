@@ -1,11 +1,12 @@
 """Ask a provider with bounded retries and adaptive concurrency, and stop in an outage."""
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from freshstack_dspy.errors import (
     FatalModelError,
@@ -15,9 +16,6 @@ from freshstack_dspy.errors import (
     TransientModelError,
 )
 from freshstack_dspy.lm.engine import Model
-
-if TYPE_CHECKING:
-    import tenacity
 
 _LONGEST_WAIT = 60.0
 _NOT_TODAY = 300.0
@@ -146,42 +144,28 @@ class Retries:
         `lost` is called after an attempt that brought no reply and may have been billed. A
         ReplyError concerns this request alone; other errors stop the build. Call within `asking`.
         """
-        import tenacity
-
-        failed, most = 0, self._model.retries
-
-        def attempt() -> Any:
-            nonlocal failed
+        attempts, failed, most = 0, 0, self._model.retries
+        while True:
+            attempts += 1
             try:
-                return self._attempt(request)
+                response = self._attempt(request)
+            except ReplyError as error:
+                raise self._refusal(error) from None
             except TransientModelError as error:
                 self.trouble = str(error)
                 # A rate limit says nothing of this request until it is alone in flight.
                 failed += not error.rate_limited or self._throttle.limit == 1
                 if error.maybe_billed:
                     lost()  # not in a slot: it may wait for those who wait for one
-                raise
-
-        def given_up(state: "tenacity.RetryCallState") -> bool:
-            return failed > most or state.attempt_number > most + (_MOST_REJECTIONS if most else 0)
-
-        retrying = tenacity.Retrying(
-            stop=given_up,
-            wait=_wait,
-            sleep=tenacity.nap.sleep_using_event(self._stopped),
-            retry=tenacity.retry_if_exception_type(TransientModelError),
-            before_sleep=tenacity.before_sleep_log(_log, logging.INFO),
-            reraise=True,
-        )
-        try:
-            response = retrying(attempt)
-        except TransientModelError as error:
-            raise self._not_answered(error, retrying.statistics["attempt_number"]) from error
-        except ReplyError as error:
-            raise self._refusal(error) from None
-        with self._guard:
-            self._unanswered, self._answered, self.trouble = 0, True, None
-        return response, int(retrying.statistics["attempt_number"])
+                if failed > most or attempts > most + (_MOST_REJECTIONS if most else 0):
+                    raise self._not_answered(error, attempts) from error
+                seconds = pause(error, attempts)
+                _log.info("asking again in %.1f s: %s", seconds, error)
+            else:
+                with self._guard:
+                    self._unanswered, self._answered, self.trouble = 0, True, None
+                return response, attempts
+            self._stopped.wait(seconds)
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -296,12 +280,8 @@ class Retries:
         )
 
 
-def _wait(state: "tenacity.RetryCallState") -> float:
-    """The wait that the server asked for, at most a minute; else full jitter."""
-    error: Any = state.outcome.exception() if state.outcome is not None else None
-    retry_after = getattr(error, "retry_after", None)
-    if retry_after is not None:
-        return min(float(retry_after), _LONGEST_WAIT)
-    import tenacity
-
-    return tenacity.wait_random_exponential(multiplier=1, max=_LONGEST_WAIT)(state)
+def pause(error: TransientModelError, attempts: int) -> float:
+    """Seconds until the next attempt: those that the server asked for, at most a minute; else full jitter."""
+    if error.retry_after is not None:
+        return min(error.retry_after, _LONGEST_WAIT)
+    return random.uniform(0, min(2 ** (attempts - 1), _LONGEST_WAIT))  # noqa: S311 - no secret

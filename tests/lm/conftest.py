@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-import tenacity.nap
 
 from freshstack_dspy import ModelConfig, ReplyStore, connect
 from freshstack_dspy.config import Mode
+from freshstack_dspy.errors import TransientModelError
+from freshstack_dspy.lm import retry
 from freshstack_dspy.lm.client import RecordedLM
+from freshstack_dspy.lm.retry import pause
 
 from .chat_server import ChatServer, Scripted
 
@@ -62,7 +64,10 @@ def client_for(server: ChatServer, store: ReplyStore) -> Iterator[Connect]:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The waits between attempts, written down instead of waited for."""
     waited: list[float] = []
-    monkeypatch.setattr(
-        tenacity.nap.sleep_using_event, "__call__", lambda _, seconds: waited.append(seconds)
-    )
+
+    def noted(error: TransientModelError, attempts: int) -> float:
+        waited.append(pause(error, attempts))
+        return 0.0
+
+    monkeypatch.setattr(retry, "pause", noted)
     return waited

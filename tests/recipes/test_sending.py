@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tenacity.nap
 
 from freshstack_dspy import BuildConfig, Collection, ReplyStore, build
 from freshstack_dspy.errors import (
@@ -18,6 +17,7 @@ from freshstack_dspy.errors import (
     DeferredError,
     FatalModelError,
 )
+from freshstack_dspy.lm import retry
 from freshstack_dspy.lm.events import CallEvent
 from freshstack_dspy.progress import NoProgress
 from freshstack_dspy.recipes.requests import answer_requests
@@ -66,7 +66,7 @@ class Faulty:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
-    monkeypatch.setattr(tenacity.nap.sleep_using_event, "__call__", lambda *_: None)
+    monkeypatch.setattr(retry, "pause", lambda *_: 0.0)
     with ChatServer(answer).running() as running:
         yield running
 
