@@ -8,6 +8,7 @@ from typing import Any
 from dspy import lm15
 from dspy._vendor.lm15.transports import (
     ProtocolError,
+    ReadTimeout,
     StdlibTransport,
     TransportError,
     TransportRequest,
@@ -15,7 +16,7 @@ from dspy._vendor.lm15.transports import (
 )
 from dspy.adapters.decision_state import DecisionState
 from dspy.clients._litellm import get_litellm
-from dspy.clients.engines import LiteLLMEngine, LM15Engine
+from dspy.clients.engines import LiteLLMEngine
 from dspy.clients.engines.litellm_errors import to_lm15_error
 from dspy.utils.exceptions import AdapterParseError, LMError
 from dspy.utils.saving import get_dependency_versions
@@ -23,10 +24,10 @@ from dspy.utils.saving import get_dependency_versions
 __all__ = [
     "AdapterParseError",
     "DecisionState",
-    "LM15Engine",
     "LMError",
     "LiteLLMEngine",
     "ProtocolError",
+    "ReadTimeout",
     "StdlibTransport",
     "TransportError",
     "TransportRequest",

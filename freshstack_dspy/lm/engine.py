@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -47,9 +48,9 @@ from freshstack_dspy.lm.request import (
 )
 
 if TYPE_CHECKING:
-    from dspy.lm15 import Request, Response
+    from dspy.lm15 import Request, Response, RouterConfig
 
-    from freshstack_dspy.lm.dspy_parts import LiteLLMEngine, LM15Engine
+    from freshstack_dspy.lm.dspy_parts import LiteLLMEngine
 
 LITELLM_IN_FLIGHT = 64
 """Most requests in flight through LiteLLM: with more threads httpx's pool loses connections."""
@@ -103,15 +104,15 @@ def provider_for(model: ModelConfig) -> Provider:
     native = _native(model)
     if native is not None:
         return native
-    imported_litellm(model)
-    return NetworkProvider(litellm_engine()(**litellm_address(model)), model)
+    return LiteLLMProvider(model)
 
 
 def check_model(model: ModelConfig) -> None:
     """Raise a FatalModelError if a model's provider is not known or has no key; nothing is sent."""
     provider = provider_for(model)
     if isinstance(provider, NetworkProvider):
-        provider.check_key()
+        if not model.name.startswith(_CLOUDS):  # which have other credentials
+            provider.check_key()
         provider.close()
 
 
@@ -142,7 +143,7 @@ def listed_models(model: ModelConfig) -> Any:
     The first request reports a wrong address.
     """
     from freshstack_dspy.lm.dspy_parts import TransportError, TransportRequest, lm15
-    from freshstack_dspy.lm.transport import BoundedTransport, answer_within
+    from freshstack_dspy.lm.transport import BoundedTransport
 
     base = model.api_base or base_from_environment(model.name)
     if not base or "@" in urlsplit(base).netloc:
@@ -151,15 +152,10 @@ def listed_models(model: ModelConfig) -> Any:
     request = TransportRequest(
         "GET", f"{base.rstrip('/')}/models", headers=[("Authorization", f"Bearer {key}")]
     )
-
-    def ask() -> bytes:
-        with transport.stream(request) as response:
-            return b"".join(response)
-
-    wait = min(model.timeout, _MODELS_WAIT)
-    with BoundedTransport(connect_timeout=wait, read_timeout=wait) as transport:
+    with BoundedTransport(read_timeout=min(model.timeout, _MODELS_WAIT)) as transport:
         try:
-            return json.loads(answer_within(wait, ask))
+            with transport.stream(request) as response:
+                return json.loads(response.read())
         except (lm15.LM15Error, TransportError, OSError, ValueError, RecursionError):
             return None
 
@@ -334,18 +330,10 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 class NetworkProvider:
-    """One of DSPy's engines."""
+    """A client of DSPy's."""
 
-    def __init__(
-        self, engine: "LM15Engine | LiteLLMEngine", model: ModelConfig, transport: Any = None
-    ) -> None:
-        from freshstack_dspy.lm.dspy_parts import LiteLLMEngine
-
-        through_litellm = isinstance(engine, LiteLLMEngine)
-        self._transport = transport
-        self.most_in_flight = LITELLM_IN_FLIGHT if through_litellm else model.concurrency
-        self._engine = engine
-        self._model = model
+    def __init__(self, model: ModelConfig, connections: Any) -> None:
+        self._model, self._connections = model, connections
 
     def complete(self, request: "Request") -> "Response":
         """Ask once.
@@ -353,11 +341,8 @@ class NetworkProvider:
         A FatalModelError: no key, no access, unknown model. A ReplyError: this request was refused.
         A TransientModelError: rate limit, timeout, server error, or a reply that cannot be read.
         """
-        from freshstack_dspy.lm.transport import answer_within
-
         with errors_explained(self._model):
-            ask = functools.partial(self._engine.complete, request)
-            response: Response = answer_within(self._model.timeout, ask)
+            response = self._asked(request)
         parts, usage = response.message.parts, response.usage
         if usage.input_tokens is None and not any(
             part.type != "text" or part.text for part in parts
@@ -366,58 +351,102 @@ class NetworkProvider:
         return _with_raw_text(response)
 
     def check_key(self) -> None:
-        """Raise a FatalModelError if there is no key; clouds have other credentials."""
-        from freshstack_dspy.lm.dspy_parts import LM15Engine, lm15
-
-        if self._model.name.startswith(_CLOUDS):
-            return
+        """Raise a FatalModelError if there is no key."""
         with errors_explained(self._model):
-            if isinstance(self._engine, LM15Engine):
-                route = self._engine.resolve(self._model.name)
-                self._engine.router.lm(f"{route.provider}:{route.model}")
-            elif not self._engine.client_options.get("api_key"):
-                environment = imported_litellm(self._model).validate_environment(self._model.name)
-                if len(environment["missing_keys"]) == 1:
-                    raise lm15.NotConfiguredError(f"not set: {environment['missing_keys'][0]}")
+            self._check_key()
 
     def close(self) -> None:
         """Close the connections."""
-        self._engine.close()
-        if self._transport is not None:
-            self._transport.close()
+        self._connections.close()
+
+    @abstractmethod
+    def _asked(self, request: "Request") -> "Response":
+        """Ask, with the client's own errors."""
+
+    @abstractmethod
+    def _check_key(self) -> None:
+        """Check, with the client's own errors."""
 
 
-def _native(model: ModelConfig) -> NetworkProvider | None:
+class NativeProvider(NetworkProvider):
+    """DSPy's own client."""
+
+    def __init__(self, model: ModelConfig, config: "RouterConfig") -> None:
+        from freshstack_dspy.lm.dspy_parts import lm15
+
+        super().__init__(model, config.transport)
+        self.most_in_flight = model.concurrency
+        self._router = lm15.LMRouter(config)
+        self._route = self._router.resolve_openai_chat(model.name)
+
+    @functools.cached_property
+    def _client(self) -> Any:
+        return self._router.lm(f"{self._route.provider}:{self._route.model}")
+
+    def _asked(self, request: "Request") -> "Response":
+        response: Response = self._client.complete(replace(request, model=self._route.model))
+        return response
+
+    def _check_key(self) -> None:
+        assert self._client
+
+
+class LiteLLMProvider(NetworkProvider):
+    """LiteLLM's."""
+
+    most_in_flight = LITELLM_IN_FLIGHT
+
+    def __init__(self, model: ModelConfig) -> None:
+        imported_litellm(model)
+        self._engine = litellm_engine()(**litellm_address(model))
+        super().__init__(model, self._engine)
+
+    def _asked(self, request: "Request") -> "Response":
+        from freshstack_dspy.lm.transport import answer_within
+
+        ask = functools.partial(self._engine.complete, request)
+        response: Response = answer_within(self._model.timeout, ask)
+        return response
+
+    def _check_key(self) -> None:
+        from freshstack_dspy.lm.dspy_parts import lm15
+
+        if not self._engine.client_options.get("api_key"):
+            environment = imported_litellm(self._model).validate_environment(self._model.name)
+            if len(environment["missing_keys"]) == 1:
+                raise lm15.NotConfiguredError(f"not set: {environment['missing_keys'][0]}")
+
+
+def _native(model: ModelConfig) -> NativeProvider | None:
     """DSPy's own client, or None for a provider or an address that it does not know."""
-    from freshstack_dspy.lm.dspy_parts import LM15Engine, lm15
+    from freshstack_dspy.lm.dspy_parts import lm15
     from freshstack_dspy.lm.transport import BoundedTransport
 
     try:
-        provider = LM15Engine(lm15.RouterConfig(env={})).resolve(model.name).provider
+        route = lm15.LMRouter(lm15.RouterConfig(env={})).resolve_openai_chat(model.name)
     except (lm15.UnknownModelError, lm15.UnsupportedFeatureError):
         return None
     base = model.api_base or base_from_environment(model.name)
-    if base and (provider.startswith("azure") or "@" in urlsplit(base).netloc):
+    if base and (route.provider.startswith("azure") or "@" in urlsplit(base).netloc):
         return None  # an address with further parts or a password, which LiteLLM knows to use
 
     def has_key() -> bool:
-        variable = LM15Engine(lm15.RouterConfig()).resolve(model.name).env_key
+        variable = lm15.LMRouter(lm15.RouterConfig()).resolve_openai_chat(model.name).env_key
         return bool(os.environ.get(variable or ""))
 
     key = _key_for(model, base, has_key)
     transport = BoundedTransport(
         read_timeout=model.timeout,
-        write_timeout=model.timeout,
         pool_timeout=None,
         max_connections=model.concurrency,
         trust_env=bool(getproxies()),  # it looks through the environment at each request
     )
     config = lm15.RouterConfig(
-        api_keys={provider: key} if key else {},
-        base_urls={provider: base} if base else {},
+        api_keys={route.provider: key} if key else {},
+        base_urls={route.provider: base} if base else {},
         transport=transport,
     )
-    return NetworkProvider(LM15Engine(config), model, transport)
+    return NativeProvider(model, config)
 
 
 @functools.cache
@@ -665,6 +694,8 @@ def _with_raw_text(response: "Response") -> "Response":
     from freshstack_dspy.lm.dspy_parts import lm15
 
     body = response.provider_data
+    if all(part.type != "data" for part in response.message.parts):
+        return response
     parts = tuple(
         lm15.TextPart(_text_in(body, part.value) or json.dumps(part.value, ensure_ascii=False))
         if part.type == "data"

@@ -10,6 +10,7 @@ import json
 import queue
 import socket
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 
 from freshstack_dspy.lm.dspy_parts import (
     ProtocolError,
+    ReadTimeout,
     StdlibTransport,
     TransportResponse,
     lm15,
@@ -90,11 +92,42 @@ def _with_error(body: bytes) -> bytes:
     return json.dumps({"error": {**data, "message": shown}}).encode()
 
 
+_deadline: ContextVar[float] = ContextVar("freshstack_deadline")
+
+
+class _TimedSocket:
+    """A connected socket, which is written and read until a deadline."""
+
+    def __init__(self, connected: Any, timeout: float) -> None:
+        self._connected, self._timeout = connected, timeout
+        self.deadline = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connected, name)
+
+    def settimeout(self, _seconds: float) -> None:
+        """Without the wait for the next byte: the deadline is sooner."""
+
+    def sendall(self, data: bytes) -> None:
+        self._in_time(self._connected.sendall, data)
+
+    def recv(self, size: int) -> bytes:
+        return self._in_time(self._connected.recv, size)
+
+    def _in_time(self, call: Callable[[Any], Result], argument: Any) -> Result:
+        with suppress(TimeoutError):
+            if (left := self.deadline - time.monotonic()) > 0:
+                self._connected.settimeout(left)
+                return call(argument)
+        raise ReadTimeout(f"no whole reply within timeout = {self._timeout:g} s")
+
+
 class BoundedTransport(StdlibTransport):
-    """DSPy's own HTTP client."""
+    """DSPy's own HTTP client; its `read_timeout` is for the whole reply."""
 
     def stream(self, request: Any) -> TransportResponse:
         """Send a request; the body of the response is bounded."""
+        _deadline.set(time.monotonic() + self._read_timeout)
         response = super().stream(request)
         if len(",".join(response.headers_all("content-encoding")).split(",")) > 1:
             response.close()  # each coding can expand the other's bytes a thousandfold
@@ -111,9 +144,15 @@ class BoundedTransport(StdlibTransport):
             release=lambda _: response.close(),
         )
 
+    def _open(self, *args: Any, **options: Any) -> Any:
+        """Look the name up and connect in a thread: neither ends at a deadline by itself."""
+        opened = functools.partial(super()._open, *args, **options)
+        connection: Any = answer_within(self._read_timeout, opened)
+        connection.sock = _TimedSocket(connection.sock, self._read_timeout)
+        return connection
+
     def _send_request(self, conn: Any, *args: Any, **options: Any) -> None:
-        if (sockets := _sockets.get()) is not None:
-            sockets.add(conn.sock)
+        conn.sock.deadline = _deadline.get()
         super()._send_request(conn, *args, **options)
 
 

@@ -61,7 +61,9 @@ def test_a_predictor_hands_an_adapter_these_and_passes_on_all_that_it_gives() ->
 
 
 def test_the_engines_are_made_and_asked_as_we_do() -> None:
-    for engine in (dspy_parts.LM15Engine, dspy_parts.LiteLLMEngine):
-        assert list(inspect.signature(engine.complete).parameters)[:2] == ["self", "request"]
-        assert callable(engine.close)
-    assert {"env", "timeouts"} <= inspect.signature(dspy_parts.lm15.RouterConfig).parameters.keys()
+    engine, lm15 = dspy_parts.LiteLLMEngine, dspy_parts.lm15
+    assert list(inspect.signature(engine.complete).parameters)[:2] == ["self", "request"]
+    assert callable(engine.close)
+    assert {"env", "transport"} <= inspect.signature(lm15.RouterConfig).parameters.keys()
+    config = lm15.RouterConfig(api_keys={"openai-chat": "key"})
+    assert callable(lm15.LMRouter(config).lm("openai-chat:a").complete)

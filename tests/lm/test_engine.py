@@ -18,14 +18,14 @@ from urllib.parse import quote
 
 import dspy
 import pytest
-from dspy.clients.engines import LiteLLMEngine, LM15Engine
 from pydantic import SecretStr
 
 from freshstack_dspy import ModelConfig, ReplyStore, connect
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.engine import (
     BaselineProvider,
-    NetworkProvider,
+    LiteLLMProvider,
+    NativeProvider,
     check_model,
     presentable,
     provider_for,
@@ -39,23 +39,18 @@ from .conftest import Connect
 SECRET = "sk-planted-0123456789"
 
 
-def _engine_of(model: str, **settings: Any) -> Any:
-    provider = provider_for(ModelConfig(name=model, **settings))
-    assert isinstance(provider, NetworkProvider)
-    return provider._engine
-
-
 @pytest.mark.parametrize(
     "model", ["openai/a", "anthropic/a", "gemini/a", "hosted_vllm/a", "ollama_chat/a", "groq/a/b"]
 )
 def test_dspys_own_client_asks_the_providers_that_it_knows(model: str) -> None:
-    assert isinstance(_engine_of(model, api_base="http://127.0.0.1:9/v1"), LM15Engine)
+    config = ModelConfig(name=model, api_base="http://127.0.0.1:9/v1")
+    assert isinstance(provider_for(config), NativeProvider)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["together_ai/a", "bedrock/a", "mistral/a"])
 def test_litellm_asks_all_others(model: str) -> None:
-    assert isinstance(_engine_of(model), LiteLLMEngine)
+    assert isinstance(provider_for(ModelConfig(name=model)), LiteLLMProvider)
 
 
 def test_the_baseline_answers_this_packages_programs_only(store: ReplyStore) -> None:

@@ -20,7 +20,7 @@ from dspy.lm15 import Request, Response
 from freshstack_dspy import Chunk, ModelConfig, Nugget, Query, SupportJudge, connect
 from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.lm.capabilities import capabilities_of, table
-from freshstack_dspy.lm.dspy_parts import LM15Engine, lm15
+from freshstack_dspy.lm.dspy_parts import lm15
 from freshstack_dspy.lm.engine import imported_litellm, litellm_engine
 
 from .asking import Scribe
@@ -113,7 +113,7 @@ def _asked_of(name: str, judging: Request) -> Request:
 def _native_faults(request: Request) -> Iterator[str] | None:
     """What DSPy's own client would change, and what its server would refuse; None: not its model."""
     try:
-        provider = _engine("openai").resolve(request.model).provider
+        provider = _router("openai").resolve_openai_chat(request.model).provider
     except (lm15.UnknownModelError, lm15.UnsupportedFeatureError):
         return None
     if provider.startswith("azure"):
@@ -122,18 +122,18 @@ def _native_faults(request: Request) -> Iterator[str] | None:
 
 
 @functools.cache
-def _engine(provider: str) -> LM15Engine:
-    return LM15Engine(lm15.RouterConfig(api_keys={provider: "key"}))
+def _router(provider: str) -> Any:
+    return lm15.LMRouter(lm15.RouterConfig(api_keys={provider: "key"}))
 
 
 def _faults_of_body(provider: str, request: Request) -> Iterator[str]:
-    engine = _engine(provider)
-    for change in engine.plan(request):
+    resolved = _router(provider).resolve_openai_chat(request.model)
+    client = _router(provider).lm(f"{provider}:{resolved.model}")
+    request = replace(request, model=resolved.model)
+    for change in client.plan(request):
         if change.action not in ("satisfied", "defaulted"):
             yield f"{change.field} is {change.action}: {change.reason}"
-    resolved = engine.resolve(request.model)
-    client: Any = engine.router.lm(f"{provider}:{resolved.model}")
-    built = client.build_request(replace(request, model=resolved.model), stream=False)
+    built = client.build_request(request, stream=False)
     body = json.loads(built.body)
     if provider == "anthropic" and "output_config" in body:
         yield from (f for f in anthropic_faults(body) if not f.startswith("temperature"))
