@@ -396,16 +396,16 @@ class RecordedLM(dspy.LM):
         """Ask; DSPy wraps the client's ModelError, which is raised in its place."""
         with self._calling(kwargs):
             request = args[0] if len(args) == 1 and not kwargs else None
-            if isinstance(request, Request) and self._is_alone_with(request):
+            if isinstance(request, Request) and request.model == self.model and self.is_unobserved:
                 return self.client.complete(request)
             return super().__call__(*args, **kwargs)
 
-    def _is_alone_with(self, request: Request) -> bool:
-        """Whether DSPy's own way to the engine would only check the request and hand it on."""
+    @property
+    def is_unobserved(self) -> bool:
+        """Whether DSPy would keep nothing of a call and tell nobody: it then only hands it on."""
         noticed = "callbacks", "usage_tracker", "send_stream"
         return (
-            request.model == self.model
-            and bool(dspy.settings.get("disable_history"))
+            bool(dspy.settings.get("disable_history"))
             and not self.callbacks
             and not any(map(dspy.settings.get, noticed))
         )

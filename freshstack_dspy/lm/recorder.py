@@ -221,7 +221,8 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         return answers
 
     def _own(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
-        answers = self._reused(items)  # again: another thread may have brought them since
+        # Another thread may have brought them since.
+        answers = self._reused([item for item in items if item.request.key in self._asked_for])
         missing = [item for item in items if item.request.key not in answers]
         if not missing:
             return answers, 0

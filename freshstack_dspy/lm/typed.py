@@ -38,7 +38,7 @@ from freshstack_dspy.errors import FatalModelError, FreshstackError, ReplyError
 from freshstack_dspy.files import check_keys_differ
 from freshstack_dspy.lm.capabilities import LONGEST_ANSWER
 from freshstack_dspy.lm.client import RecordedLM, given_out
-from freshstack_dspy.lm.dspy_parts import AdapterParseError
+from freshstack_dspy.lm.dspy_parts import AdapterParseError, DecisionState
 from freshstack_dspy.lm.reask import (
     After,
     IncompleteReplyError,
@@ -288,11 +288,41 @@ class Program(dspy.Module):
         Raises:
             IncompleteReplyError, ReplyError: As for `TypedAdapter`.
         """
+        config = dict(config or {})
+        if (lm := self._alone_with(inputs)) is not None:
+            predict, config = self.predict, {**self.predict.config, **config}
+            (outputs,) = dspy.settings.adapter(lm, config, predict.signature, predict.demos, inputs)
+            return dspy.Prediction(**outputs)
         with given_and_read(name_of(self.signature)) as replies:
-            reply = self.predict(**inputs, **({"config": dict(config)} if config else {}))
+            reply = self.predict(**inputs, **({"config": config} if config else {}))
         if "call_id" in reply:
             return reply
         return _checked(reply, self.signature, plain(inputs), replies)
+
+    def _alone_with(self, inputs: dict[str, Any]) -> RecordedLM | None:
+        """The model, where DSPy would only hand these to `TypedAdapter` and nobody is told of it.
+
+        DSPy's part of a recorded call is a fifth.
+        """
+        predict, settings = self.predict, dspy.settings
+        if type(predict) is not dspy.Predict or type(settings.adapter) is not TypedAdapter:
+            return None
+        lm: Any = predict.lm or settings.lm
+        signature: Any = predict.signature
+        is_alone = (
+            isinstance(lm, RecordedLM)
+            and lm.is_unobserved
+            and settings.trace is None
+            and not (predict.callbacks or predict.fields or _decides(signature))
+            and inputs.keys() == signature.input_fields.keys()
+        )
+        return lm if is_alone else None
+
+
+@functools.lru_cache(maxsize=256)
+def _decides(signature: Any) -> bool:
+    """Whether DSPy decides outputs of a signature by the probabilities that it asks for."""
+    return bool(DecisionState(signature, {}).types)
 
 
 @contextmanager

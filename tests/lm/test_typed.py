@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from freshstack_dspy import Nuggetizer, Query, ReplyStore
 from freshstack_dspy.errors import FatalModelError, ReplayMissError, ReplyError
 from freshstack_dspy.lm.reask import correction, faults_of
-from freshstack_dspy.lm.typed import TypedAdapter, in_bulk, instructions, json_object
+from freshstack_dspy.lm.typed import Program, TypedAdapter, in_bulk, instructions, json_object
 from freshstack_dspy.lm.workers import map_in_order
 
 from .asking import BERN, PROSE, City, ListCities, Scribe, ask_cities
@@ -78,17 +78,23 @@ def test_who_listens_to_dspy_hears_of_every_recorded_call_also_in_bulk(
     server: ChatServer, client_for: Connect
 ) -> None:
     server.says(PROSE, BERN)
-    lm, listener = client_for(), Listener()
+    lm, listener, program = client_for(), Listener(), Program(ListCities)
+    trace: list[Any] = []
     with in_bulk(lm), dspy.context(callbacks=[listener]):
-        dspy.Predict(ListCities)(country="Switzerland")
+        program.ask(country="Switzerland")
     with in_bulk(lm), dspy.context(disable_history=False):
-        dspy.Predict(ListCities)(country="Switzerland")
+        program.ask(country="Switzerland")
     with in_bulk(lm), dspy.track_usage() as tracker:
-        dspy.Predict(ListCities)(country="Switzerland")
+        program.ask(country="Switzerland")
+    with in_bulk(lm), dspy.context(trace=trace):
+        told = program.ask(country="Switzerland")
+    with in_bulk(lm):
+        assert program.ask(country="Switzerland").toDict() == told.toDict()
 
     assert listener.models == [lm.model] * 2
     assert len(lm.history) == 2
     assert lm.model in tracker.usage_data
+    assert [heard for heard, *_ in trace] == [program.predict]
 
 
 def test_a_setting_that_cannot_be_kept_is_refused(server: ChatServer, client_for: Connect) -> None:
