@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Unpack, cast
+from typing import Any, Literal, NamedTuple, Unpack, cast
 
 from pydantic import Field, ValidationError
 
@@ -17,13 +17,16 @@ from freshstack_dspy.answering.contexts import coverage_of
 from freshstack_dspy.answering.judging import contradiction_finder
 from freshstack_dspy.answering.own_answers import NO_ANSWERS, OwnAnswers, own_answers
 from freshstack_dspy.answering.reteval import (
+    GOLD,
     SAMPLED_TEMPERATURE,
     Answering,
     answer_from_runs,
     at_depths,
+    gold_chunks,
     place_of,
 )
 from freshstack_dspy.answering.scores import (
+    NOT_RETRIEVED,
     Combination,
     Scores,
     score_agreement,
@@ -57,8 +60,10 @@ from freshstack_dspy.records import (
     Agreement,
     Answer,
     AnsweringFailure,
+    AnswerKind,
     AssignedAnswer,
     CheckedAnswer,
+    Contradiction,
     FailureCase,
     JudgedAnswer,
     Record,
@@ -101,7 +106,8 @@ class AnswerMetrics(Shown):
     answering: Answering
     account: "AnsweringAccount"
 
-    agreement: Scores
+    agreement: Scores | None
+    """Agreement with answers from gold chunks; None where none were asked for."""
     nuggets: Scores
     """The scores of the nuggets that the answers support."""
     citations: Scores | None
@@ -117,7 +123,7 @@ class AnswerMetrics(Shown):
     gold_context: Evaluation | None
     """That of the gold chunks, the bound; None without systems."""
     relations: dict[str, FoundAndAgrees]
-    """By run: recall compared with agreement."""
+    """By run: recall compared with agreement, where there are answers from gold chunks."""
     cases: tuple[FailureCase, ...]
     """By case, run and query."""
     dry_run: bool
@@ -151,9 +157,84 @@ class AnswerMetrics(Shown):
         }
         return compare_evaluations(evaluations, baseline=baseline)
 
+    @property
+    def number(self) -> int:
+        """How many answers there are; one for which nothing was retrieved, or given, is none."""
+        return sum(answer.status != NOT_RETRIEVED for answer in self.answering.answers)
+
+    def by_answer(self) -> list["AnswerFindings"]:
+        """Say of each answer of a system what is right and wrong with it, the worst first."""
+        answering = self.answering
+        judged = {(each.run_id, each.qid): each.nuggets for each in answering.assignments}
+        unsupported = {
+            (cited.run_id, cited.topic_id): tuple(
+                sentence.text
+                for sentence in cited.sentences
+                if not any(
+                    citation.support and not cited.is_outside(citation)
+                    for citation in sentence.citations
+                )
+            )
+            for cited in answering.citations
+        }
+        agrees = {
+            (each.run_id, each.query_id): each.agrees
+            for each in (*answering.agreements, *answering.accepted)
+        }
+        answers = {(each.run_id, each.topic_id): each for each in answering.answers}
+        findings = []
+        for check in answering.checks:
+            key = check.run_id, check.query_id
+            if check.kind == NOT_RETRIEVED:
+                continue
+            texts: dict[str | None, list[str]] = {}
+            for nugget in judged[key]:
+                texts.setdefault(nugget.assignment, []).append(nugget.text)
+            findings.append(
+                AnswerFindings(
+                    *key,
+                    answers[key].topic,
+                    check.kind,
+                    agrees.get(key),
+                    len(judged[key]),
+                    tuple(texts.get("not_support", ())),
+                    tuple(texts.get("partial_support", ())),
+                    check.contradictions or (),
+                    len(answers[key].answer),
+                    unsupported.get(key, ()),
+                )
+            )
+        return sorted(findings, key=AnswerFindings.rank)
+
     def __repr__(self) -> str:
-        answers = counted(len(self.answering.answers), "answer")
+        answers = counted(self.number, "answer")
         return f"AnswerMetrics({answers} from {', '.join(self.account.runs)})"
+
+
+class AnswerFindings(NamedTuple):
+    """What is right and wrong with an answer of a system."""
+
+    run: str
+    query_id: str
+    question: str
+    kind: AnswerKind
+    agrees: bool | None
+    """With the answer that people accepted; without one, with an answer from the gold chunks."""
+    nuggets: int
+    missing: tuple[str, ...]
+    """The texts of the nuggets that it does not support."""
+    partly: tuple[str, ...]
+    """Of those that it supports partly."""
+    contradictions: tuple[Contradiction, ...]
+    sentences: int
+    unsupported: tuple[str, ...]
+    """The sentences that nothing which they cite supports."""
+
+    def rank(self) -> tuple[Any, ...]:
+        """Order answers, the worst first."""
+        wrong = self.agrees is False or bool(self.contradictions)
+        missed = len(self.missing) + len(self.partly) / 2
+        return not wrong, -missed / (self.nuggets or 1), -len(self.unsupported), self.run
 
 
 class AnsweringAccount(Record):
@@ -228,7 +309,7 @@ def answer(
         out: A folder to write.
         replace: Whether a folder that exists is replaced.
         options: Those of `AnswerOptions`, and of every session: mode, progress, provider and the
-            like, see `SessionOptions`.
+            like, see `SessionOptions`. Without runs, `gold_answers` is 0 by default.
 
     Raises:
         BudgetError: The budget is used up; what was answered is recorded.
@@ -237,7 +318,7 @@ def answer(
         FreshstackError: As `own_answers` and `answer_from_runs`.
     """
     given: dict[str, Any] = {**options}
-    rules: dict[str, Any] = {"k": (10,), "gold_answers": 1, "comparers": SHOWN_COMPARERS}
+    rules: dict[str, Any] = {"k": (10,), "comparers": SHOWN_COMPARERS}
     own = AnswerOptions.__annotations__.keys() - SessionOptions.__annotations__.keys()
     rules |= {name: given.pop(name) for name in own & given.keys()}
     out = None if out is None else Path(out)
@@ -247,6 +328,7 @@ def answer(
     read = [run if isinstance(run, Run) else read_chunk_run(run) for run in runs]
     if not read and answers is None:
         raise ConfigError("there are neither runs nor answers; give one of them")
+    rules.setdefault("gold_answers", int(bool(read)))
     with (
         span("answer"),
         only_writer(out, "freshstack answer") if out is not None else nullcontext(),
@@ -256,7 +338,11 @@ def answer(
         if answers is not None:
             rules["own"] = own_answers(loaded, answers, progress)
         settings = configured(config, cast("SessionOptions", given), load_judging)
-        roles: tuple[Role, ...] = ("gold_generator", "judge", *(("generator",) if read else ()))
+        roles: tuple[Role, ...] = (
+            *(("gold_generator",) if rules["gold_answers"] else ()),
+            "judge",
+            *(("generator",) if read else ()),
+        )
         with open_session(settings, searching=False, roles=roles, **given) as session:
             answering = answer_from_runs(session, loaded, read, **rules)
             account = answering_account(session, loaded, answering, **rules)
@@ -296,14 +382,18 @@ def answer_metrics(
             recalls[system] = rankings[system].values(RECALL, only_defined=True)
     gold_context = None
     if account.systems:
-        golds = {gold.topic_id: gold for gold in answering.gold_answers if gold.sample == 1}
-        gold_context = evaluate(*ranking_of("gold", golds, collection, qrels), OF_SETS)
+        gold = {
+            query: {id_: -float(rank) for rank, id_ in enumerate(ids)}
+            for query in qrels.nuggets
+            for ids in [gold_chunks(qrels.judged(query), max(account.k))]
+        }
+        gold_context = evaluate(qrels, Run.from_scores(gold, name=GOLD), OF_SETS)
     cases = failure_cases(answering, collection, account.scale, recalls, labels)
     rules = account.comparers, account.combine
     return AnswerMetrics(
         answering=answering,
         account=account,
-        agreement=score_agreement(answering.agreements, *rules),
+        agreement=score_agreement(answering.agreements, *rules) if answering.agreements else None,
         accepted=score_agreement(answering.accepted, *rules) if answering.accepted else None,
         checks=score_checks(answering.checks) if answering.checks else None,
         nuggets=score_assignments(assigned),
@@ -322,7 +412,7 @@ def answer_metrics(
                 measure=rankings[name].measures[FAMILIES.index(RECALL)],
                 cases={case.query_id: case.case for case in cases if case.run_id == name},
             )
-            for name, recall in recalls.items()
+            for name, recall in (recalls if answering.agreements else {}).items()
         },
         cases=tuple(cases),
         dry_run=qrels.dry_run

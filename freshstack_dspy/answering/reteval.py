@@ -133,7 +133,7 @@ def answer_from_runs(  # noqa: PLR0913 - each is a choice of the caller's
         k: The most chunks of a ranking that an answer is written from; several values give an
             answer for each, see `at_depths`. For gold chunks the largest value holds.
         gold_answers: How many answers are written from the gold context; several are sampled at
-            `SAMPLED_TEMPERATURE`.
+            `SAMPLED_TEMPERATURE`. With 0, nothing is compared with them.
         comparers: Some of `comparer_names()`, each with the score from which on answers agree.
         combine: Which of them an answer has to agree by; the rates of all are reported.
         chunks_per_call: How many chunks of a context the generator is shown in a call (§2.1: all at
@@ -204,14 +204,18 @@ def answer_from_runs(  # noqa: PLR0913 - each is a choice of the caller's
     by_query: dict[str, list[Answer]] = {}
     for answer in of_gold:
         by_query.setdefault(answer.topic_id, []).append(answer)
-    agreements, uncompared = agree(
-        session,
-        comparers,
-        answers,
-        queries,
-        by_query,
-        combine=combine,
-        gold_per_call=gold_per_call,
+    agreements, uncompared = (
+        agree(
+            session,
+            comparers,
+            answers,
+            queries,
+            by_query,
+            combine=combine,
+            gold_per_call=gold_per_call,
+        )
+        if gold_answers
+        else ([], [])
     )
     accepted, incomparable = (
         _correct(session, comparers, given, queries, combine) if given else ([], [])

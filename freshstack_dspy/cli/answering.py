@@ -11,6 +11,7 @@ import freshstack_dspy as fs
 from freshstack_dspy.cli.command import (
     Asking,
     AtLeastOne,
+    FromZero,
     Measures,
     Outcome,
     asking,
@@ -44,10 +45,11 @@ def answer(
     out: Path,
     k: Annotated[list[int] | None, typer.Option("--k", min=1)] = None,
     chunks_per_call: AtLeastOne | None = None,
-    gold_answers: Annotated[int, typer.Option(min=1, max=15)] = 1,
+    gold_answers: Annotated[int | None, typer.Option(min=0, max=15)] = None,
     gold_per_call: AtLeastOne | None = None,
     comparer: Annotated[list[str] | None, typer.Option(metavar="NAME[=THRESHOLD]")] = None,
     combine: Literal["first", "any", "majority", "all"] = "first",
+    limit: FromZero = 10,
     replace: bool = False,
     how: Asking,
     plan: bool = False,
@@ -65,13 +67,14 @@ def answer(
         chunks_per_call: Chunks that are shown in one call, by default all; the answer is the
             sentences of all calls.
         gold_answers: Answers from the gold chunks, of which one has to agree; several are drawn at
-            temperature 0.5.
+            temperature 0.5. By default 1, and 0 without runs.
         gold_per_call: Gold answers that the model compares an answer with in one call, by default
             all.
         comparer: What compares answers: yes_no or graded (the model), exact_match, token_f1, or
             one of an installed package; the score from which on they agree. Repeatable; by default
             yes_no, and what needs no model.
         combine: Which comparers an answer has to agree by: the first, any, more than half, or all.
+        limit: How many answers of your systems are listed, the worst first.
     """
     from freshstack_dspy.measures.searches import read_chunk_run
 
@@ -83,7 +86,7 @@ def answer(
         raise typer.BadParameter("name run files, or a file of answers with --answers")
     rules: dict[str, Any] = {
         "k": k or [10],
-        "gold_answers": gold_answers,
+        "gold_answers": int(bool(runs)) if gold_answers is None else gold_answers,
         "comparers": comparers,
         "combine": combine,
         "chunks_per_call": chunks_per_call,
@@ -110,7 +113,7 @@ def answer(
             **rules,
             **options,
         )
-    return Outcome(metrics.page(out), code=int(bool(metrics.answering.failures)))
+    return Outcome(metrics.page(out, limit), code=int(bool(metrics.answering.failures)))
 
 
 def _comparers(given: Sequence[str]) -> dict[str, float]:

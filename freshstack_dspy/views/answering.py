@@ -1,13 +1,18 @@
 """What is shown of answers next to rankings, and of contexts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, get_args
 
 from freshstack_dspy.answering.cases import CASES
 from freshstack_dspy.answering.contexts import BOUNDS, OF_REPORTS, ContextTable
-from freshstack_dspy.answering.metrics import FAMILIES, AnsweringAccount, AnswerMetrics
+from freshstack_dspy.answering.metrics import (
+    FAMILIES,
+    AnswerFindings,
+    AnsweringAccount,
+    AnswerMetrics,
+)
 from freshstack_dspy.answering.scores import Scores
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.lm.usage import grading_own_words
@@ -21,13 +26,14 @@ from freshstack_dspy.pages.page import (
     counted,
     cut,
     interval,
+    items,
     notes,
     p_value,
 )
 from freshstack_dspy.pages.shown import page_of
 from freshstack_dspy.records import DRY_RUN, is_oracle
 from freshstack_dspy.views.measures import redundancy_table
-from freshstack_dspy.views.scores import GOLD, missing_lines, run_tables
+from freshstack_dspy.views.scores import GOLD, means_by_run, missing_lines
 
 _SHOWN = 3
 """How many examples of one kind are shown."""
@@ -37,9 +43,15 @@ _SHOWN = 3
 
 
 @page_of.register
-def answers_page(metrics: AnswerMetrics, out: Path = Path()) -> Page:
-    """Give the page of answers, which were written to the folder `out`."""
-    account = metrics.account
+def answers_page(metrics: AnswerMetrics, out: Path = Path(), limit: int = 10) -> Page:
+    """Give the page of answers, which were written to the folder `out`.
+
+    Args:
+        metrics: The answers and their metrics.
+        out: The folder.
+        limit: How many answers of systems are listed, the worst first.
+    """
+    account, findings = metrics.account, metrics.by_answer()
     scores = {
         "agreement": metrics.agreement,
         "nuggets": metrics.nuggets,
@@ -48,10 +60,12 @@ def answers_page(metrics: AnswerMetrics, out: Path = Path()) -> Page:
         "checks": metrics.checks,
     }
     return Page(
-        f"{out}: {counted(len(metrics.answering.answers), 'answer')} from {_sources(account)}",
+        f"{f'{DRY_RUN}. ' if metrics.dry_run else ''}{out}: "
+        f"{counted(metrics.number, 'answer')} from {_sources(account)}",
         (
+            *_by_answer(findings, account, limit),
             *_systems(metrics),
-            *_scored(metrics),
+            *_means(metrics),
             *_rankings(metrics),
             *_compared(metrics),
             *_relations(metrics),
@@ -60,7 +74,8 @@ def answers_page(metrics: AnswerMetrics, out: Path = Path()) -> Page:
         ),
         data={
             "account": account,
-            **scores,
+            "by_answer": findings,
+            **{name: each for name, each in scores.items() if each is not None},
             "coverage": metrics.coverage,
             "rankings": {run: evaluation.means for run, evaluation in metrics.rankings.items()},
             "relations": metrics.relations,
@@ -75,6 +90,55 @@ def answers_page(metrics: AnswerMetrics, out: Path = Path()) -> Page:
             ],
         ),
     )
+
+
+def _by_answer(
+    findings: Sequence[AnswerFindings], account: AnsweringAccount, limit: int
+) -> Iterator[Page]:
+    """List answers of systems, and what is wrong with them."""
+    if not findings or not limit:
+        return
+
+    def right(answer: AnswerFindings) -> str:
+        agrees = {True: "yes", False: "no", None: "–"}[answer.agrees]
+        return agrees if answer.kind == "answer" else f"{agrees}, {answer.kind}"
+
+    def supported(number: int, *without: Sequence[str]) -> str:
+        return f"{number - sum(map(len, without))} of {number}"
+
+    several = len(account.systems) > 1
+    columns: dict[str, Any] = {"question": "query_id", **({"system": "run"} if several else {})}
+    columns |= {
+        "right": right,
+        "nuggets": lambda each: supported(each.nuggets, each.missing, each.partly),
+        "contradicted": lambda each: len(each.contradictions),
+        "sentences\nsupported": lambda each: supported(each.sentences, each.unsupported),
+    }
+    listed = findings[:limit]
+    parts: list[Table | Text] = [Table.of(listed, columns, keys=1 + several, ids=(0,))]
+    for answer in listed:
+        details = (
+            *(
+                Text(f"contradicts: {cut(each.nugget)} – “{cut(each.quote)}”", "item")
+                for each in answer.contradictions[:_SHOWN]
+            ),
+            *items([f"misses: {cut(text, 100)}" for text in answer.missing], _SHOWN),
+            *items([f"has in part: {cut(text, 100)}" for text in answer.partly], _SHOWN),
+            *items([f"not supported: {cut(text, 100)}" for text in answer.unsupported], _SHOWN),
+        )
+        if details:
+            system = f" ({cut(answer.run)})" if several else ""
+            parts += [Text(f"{cut(answer.query_id)}{system}: {cut(answer.question)}"), *details]
+    against = "the accepted answer"
+    if account.gold_answers:
+        against += ", or without one with an answer from the gold chunks"
+    more = len(findings) - len(listed)
+    parts += notes(
+        f"right: it agrees with {against}; nuggets: those that it supports; sentences: those that "
+        "something they cite supports",
+        f"{more:,} more: --limit N lists N, --json all" if more else "",
+    )
+    yield Page("by answer, the worst first", tuple(parts))
 
 
 def _sources(account: AnsweringAccount) -> str:
@@ -122,21 +186,11 @@ def _systems(metrics: AnswerMetrics) -> Iterator[Page]:
     )
     table = Table.of(metrics.checks.runs, columns, ids=(0,))
     meanings = (each for each in _MEANINGS if "copied" not in each or "copied" in columns)
-    yield Page("the answers of systems", (table, *notes(*meanings), *_examples(metrics)))
+    yield Page("the answers of systems", (table, *notes(*meanings), *_outside(metrics)))
 
 
-def _examples(metrics: AnswerMetrics) -> Iterator[Text]:
-    """Show the first answers that contradict a nugget, and citations that are not in the corpus."""
-    contradictions = [
-        (check, contradiction)
-        for check in metrics.answering.checks
-        for contradiction in (check.contradictions or ())[:1]
-    ]
-    for check, first in contradictions[:_SHOWN]:
-        yield Text(
-            f"{cut(check.run_id)} to {cut(check.query_id)}: “{cut(first.quote, 100)}”", "item"
-        )
-        yield Text(f"contradicts: {cut(first.nugget, 100)}", "item")
+def _outside(metrics: AnswerMetrics) -> Iterator[Text]:
+    """Show citations that are not in the corpus."""
     outside = [each for each in metrics.answering.answers if each.outside]
     if outside:
         number = sum(len(each.outside) for each in outside)
@@ -172,53 +226,53 @@ def _compared(metrics: AnswerMetrics) -> Iterator[Page]:
     yield Page("differences", (table, *notes(note)))
 
 
-def _scored(metrics: AnswerMetrics) -> Iterator[Page]:
-    """The sections of agreement with the gold answers, of nuggets and of citations."""
-
-    def section(title: str, scores: Scores, names: list[str], *counts: str, note: str = "") -> Page:
-        tables = run_tables(scores, names, counts)
-        return Page(title, (*tables, *notes(note, *missing_lines(scores, names))))
-
+def _means(metrics: AnswerMetrics) -> Iterator[Page]:
+    """The means of agreement, of the nuggets in the answers and of citation support, by run."""
     account = metrics.account
     each = [f"{name} ≥ {least:g}" for name, least in account.comparers.items()]
+    by = f"{account.combine} of {', '.join(each)}"
     if account.combine == "first":
-        note = f"agreement is by {each[0]}"
-        note += f"; next to it {', '.join(each[1:])}" if each[1:] else ""
-    else:
-        note = f"agreement is by {account.combine} of {', '.join(each)}"
-    yield section(
-        "agreement with the answers from the gold chunks, top "
-        f"{', '.join(map(str, account.k))} (LLM-retEval)",
-        metrics.agreement,
-        list(metrics.agreement.measures),
-        *("agree", "disagree", "undecided"),
-        note=note,
-    )
-    if metrics.accepted is not None:
-        yield section(
-            "agreement with the answers that people accepted",
-            metrics.accepted,
-            list(metrics.accepted.measures),
-            *("agree", "disagree", "undecided"),
-        )
-    measured = {"A_strict"}.union(
-        *(run.per_query[q] for run in metrics.nuggets.runs for q in run.per_query)
-    )
+        by = f"{each[0]}; next to it {', '.join(each[1:])}" if each[1:] else each[0]
+    measured = {
+        name for run in metrics.nuggets.runs for of in run.per_query.values() for name in of
+    }
     partly = ["A"] if account.scale.name != "binary" else []
-    yield section(
-        "nuggets that the answers support; gold: the answers from the gold chunks",
-        metrics.nuggets,
-        [name for name in ("A_strict", "V_strict", *partly) if name in measured],
-        *("nuggets", "failed"),
+    recalls = [
+        name for name in ("A_strict", "V_strict", *partly) if name in measured | {"A_strict"}
+    ]
+    support = ["weighted_precision_first", "weighted_recall_first"]
+    support += ["weighted_recall_best"] * bool(account.systems)
+    rows: list[tuple[Cell, ...]] = []
+    lines: list[str] = []
+
+    def add(scores: Scores | None, names: Sequence[str], meaning: str, prefix: str = "") -> None:
+        if scores is None:
+            return
+        names = names or scores.measures
+        for name, run, mean in means_by_run(scores, names):
+            rows.append((prefix + name, *mean, len(run.values(name))))
+        lines.extend((meaning, *missing_lines(scores, names)))
+
+    depths = ", ".join(map(str, account.k))
+    add(
+        metrics.agreement,
+        (),
+        f"agreement: with the answers from the gold chunks, top {depths} (LLM-retEval), by {by}",
     )
-    if metrics.citations is not None:
-        yield section(
-            "support of the sentences by the first chunk that each cites (TREC RAG)",
-            metrics.citations,
-            ["weighted_precision_first", "weighted_recall_first"]
-            + ["weighted_recall_best"] * bool(account.systems),
-            *("uncited", "unlabelled", *(["outside"] if account.systems else [])),
-        )
+    add(metrics.accepted, (), f"accepted: with the accepted answers, by {by}", "accepted ")
+    add(
+        metrics.nuggets,
+        recalls,
+        "A_strict, V_strict: the share of all nuggets and of vital ones that the answers support",
+    )
+    add(
+        metrics.citations,
+        support,
+        "weighted: support of the sentences by the first chunk that each cites (TREC RAG)",
+    )
+    table = Table(("measure", "run", "mean", "95 %", "answers"), rows, keys=2, ids=(1,))
+    gold = "gold: the answers from the gold chunks" if account.gold_answers else ""
+    yield Page("means over the answers", (table, *notes(*dict.fromkeys([*lines, gold]))))
 
 
 def _rankings(metrics: AnswerMetrics) -> Iterator[Page]:
@@ -229,12 +283,13 @@ def _rankings(metrics: AnswerMetrics) -> Iterator[Page]:
         measures = FAMILIES  # each has its own cut-off, which its name says, or none
     rows: list[tuple[Cell, ...]] = []
     for run in (*metrics.rankings, GOLD):
-        if (mean := metrics.coverage.get(run)) is not None:
-            means = metrics.rankings[run].means.values() if run in metrics.rankings else ()
-            if run == GOLD and metrics.gold_context is not None:
-                means = metrics.gold_context.means.values()
+        mean = metrics.coverage.get(run)
+        ranking = metrics.gold_context if run == GOLD else metrics.rankings[run]
+        if mean is not None or ranking is not None:
+            means = ranking.means.values() if ranking is not None else ()
             without = [None] * (len(measures) - len(means))
-            rows.append((run, Value(mean.value), mean.groups, *means, *without))
+            coverage = (None, None) if mean is None else (Value(mean.value), mean.groups)
+            rows.append((run, *coverage, *means, *without))
     title = "answerable nuggets that the answers support, next to the rankings"
     systems = [run for run in metrics.account.systems if run in metrics.rankings]
     note = (
@@ -305,10 +360,12 @@ def _cases(metrics: AnswerMetrics, out: Path) -> Iterator[Text]:
 
 def _answer_lines(metrics: AnswerMetrics, out: Path) -> Iterator[str]:
     answering, account = metrics.answering, metrics.account
+    step = "gold_answer" if account.runs == account.systems else "answer"
+    asks = step == "answer" or account.gold_answers
     yield from _asked(
-        {"answer": (account.model,), "gold_answer": (account.model,), **account.models},
+        {**({step: (account.model,)} if asks else {}), **account.models},
         {
-            ("gold_answer" if account.runs == account.systems else "answer"): "answered",
+            step: "answered",
             "comparison": "compared",
             "assignment": "judged",
         },

@@ -623,8 +623,7 @@ def _answers(report: Report) -> Page:
         if run.run in metrics.account.runs and not run.is_oracle
     }
     same_depth = len({each.measures for each in runs.values()}) == 1
-    answers = sum(len(run.per_query) for run in metrics.agreement.runs)
-    answer: Words = (_link(counted(answers, "answer"), "answered"),)
+    answer: Words = (_link(counted(metrics.number, "answer"), "answered"),)
     first = min(quality, key=lambda run: (-quality[run], run), default="")
     most = _link("the most nuggets in its answers", "answered")
     if report.dry_run or metrics.dry_run or is_baseline(metrics.account.model):
@@ -664,9 +663,10 @@ def _side_by_side(metrics: "AnswerMetrics") -> Page:
         "alpha_nDCG": ranking("alpha_nDCG"),
         "Recall": ranking("Recall"),
         "nuggets\nin the answer": mean(metrics.nuggets, "A_strict"),
-        "agrees with\ngold answer": mean(metrics.agreement, "agreement"),
         "cited chunk\nsupports": mean(metrics.citations, "weighted_precision_first"),
     }
+    if metrics.agreement is not None:
+        columns["agrees with\ngold answer"] = mean(metrics.agreement, "agreement")
     if metrics.accepted is not None:
         columns["agrees with\naccepted answer"] = mean(metrics.accepted, "agreement")
     if metrics.checks is not None:

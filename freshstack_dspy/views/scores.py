@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from freshstack_dspy.answering.scores import Scores
+from freshstack_dspy.answering.scores import RunScores, Scores
 from freshstack_dspy.pages.page import Page, Table, counted, cut, interval, names_by, notes
 from freshstack_dspy.pages.shown import page_of
 
@@ -78,15 +78,24 @@ def _run_columns(measures: Sequence[str], counts: Sequence[str]) -> dict[str, An
 
 def run_tables(scores: Scores, measures: Sequence[str], counts: Sequence[str]) -> Iterator[Table]:
     """Give the means by measure and run, and the counts by run; the gold answers come last."""
-    runs = sorted(scores.runs, key=lambda run: (run.run == GOLD, _by_depth(run.run)))
-    values = [
-        (name, run.run, mean.number, mean.interval)
-        for name in measures
-        for run in runs
-        for mean in [interval(run.intervals[name])]
-    ]
+    values = [(name, *cells) for name, _, cells in means_by_run(scores, measures)]
     yield Table(("measure", "run", "mean", "95 %"), values, keys=2, ids=(1,))
-    yield Table.of(runs, _run_columns((), counts), ids=(0,))
+    yield Table.of(_ordered(scores), _run_columns((), counts), ids=(0,))
+
+
+def means_by_run(
+    scores: Scores, measures: Sequence[str]
+) -> Iterator[tuple[str, RunScores, tuple[str, str, str]]]:
+    """Give the measure, the run, and what is shown: its name, the mean, and its interval."""
+    for name in measures:
+        for run in _ordered(scores):
+            mean = interval(run.intervals[name])
+            yield name, run, (run.run, mean.number, mean.interval)
+
+
+def _ordered(scores: Scores) -> list[RunScores]:
+    """Order the runs by name; the gold answers come last."""
+    return sorted(scores.runs, key=lambda run: (run.run == GOLD, _by_depth(run.run)))
 
 
 def _by_depth(run: str) -> tuple[str, int]:

@@ -161,6 +161,7 @@ def metrics(sample: Collection, tmp_path_factory: pytest.TempPathFactory) -> Ans
         answers={"mine": folder / "mine.jsonl", "theirs": perfect},
         out=folder / "out",
         provider=judge_of(sample),
+        gold_answers=1,
     )
 
 
@@ -244,16 +245,37 @@ def test_systems_are_compared_on_the_queries_that_both_answer(metrics: AnswerMet
     assert (differences["contradicted"].losses, differences["contradicted"].wins) == (1, 0)
 
 
+def test_answers_are_listed_with_what_is_wrong_the_worst_first(
+    sample: Collection, metrics: AnswerMetrics
+) -> None:
+    found = metrics.by_answer()
+    listed = {each.query_id: each for each in found if each.run == "mine"}
+    _, two, three = (stated(sample, id_) for id_ in ("1001", "1002", "1003"))
+
+    assert "1010" not in listed
+    assert listed["1001"][3:] == ("answer", True, 4, (), (), (), 4, ())
+    assert (listed["1002"].missing, listed["1002"].unsupported) == ((two[2],), (two[1], two[3]))
+    assert listed["1003"].missing == (*three[1:],)
+    assert [each.quote for each in listed["1003"].contradictions] == [CONTRADICTION]
+    assert listed["1003"].unsupported == (three[0], CONTRADICTION)
+    assert (listed["1005"].kind, listed["1005"].agrees) == ("empty", False)
+    assert len(listed["1008"].unsupported) == listed["1008"].sentences  # it cites nothing
+    assert [each.agrees for each in found] == sorted(
+        (each.agrees for each in found), key=lambda agrees: agrees is not False
+    )
+
+
 def test_the_page_shows_it(metrics: AnswerMetrics) -> None:
     page = " ".join(page_text(metrics.page()).split())
 
     for words in (
-        "32 answers from 2 systems",
+        "31 answers from 2 systems",  # mine has none to 1010
         "copied: it is a passage",
-        f"mine to 1003: “{CONTRADICTION}”",
+        f"– “{CONTRADICTION}”",
+        "… and 1 more",  # of the four nuggets of 1003 that it misses
         "1 reference is outside the corpus",
         "the collection has no file 'docs/none.md'",
-        "agreement with the answers that people accepted",
+        "accepted: with the accepted answers, by yes_no",
     ):
         assert words in page
 

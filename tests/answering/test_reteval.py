@@ -327,6 +327,7 @@ def test_each_comparer_scores_next_to_the_one_that_decides(
     account = account.model_copy(update={"comparers": comparers})
     read = [read_run(file) for file in files]
     metrics = answer_metrics(found, account, Collection.load(collection), read)
+    assert metrics.agreement is not None
     assert metrics.agreement.measures == ("agreement", "exact_match", "graded")
     good = next(run for run in metrics.agreement.runs if run.run == "good")
     assert good.means == {"agreement": 0.5, "exact_match": 0.5, "graded": 0.5}
