@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import threading
-import warnings
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 _INTERRUPTED = 130
@@ -27,8 +26,6 @@ def _quiet() -> None:
         os.environ.setdefault(name, value)
     # It logs every reply that it gives up; ours are counted and recorded instead.
     logging.getLogger("instructor").setLevel(logging.CRITICAL)
-    # Pydantic warns of LiteLLM's types in the first call of each kind.
-    warnings.filterwarnings("ignore", r"Items? .* using the `ReadOnly` qualifier", UserWarning)
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)  # each attempt at a collector
     gc.set_threshold(50_000, 20, 20)  # many records are read, with no cycle among them
 

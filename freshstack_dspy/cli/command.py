@@ -10,6 +10,7 @@ import inspect
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
@@ -108,14 +109,30 @@ def command(run: Callable[..., Any]) -> Callable[..., None]:
             words["form"] = form
         for name, group in groups.items():
             words[name] = group(**{field: words.pop(field) for field in group._fields})
-        returned = run(**words)
-        if returned is not None:
-            _show(returned if isinstance(returned, Outcome) else Outcome(returned), form)
+        with _warnings_printed():
+            returned = run(**words)
+            if returned is not None:
+                _show(returned if isinstance(returned, Outcome) else Outcome(returned), form)
 
     call.__doc__ = about
     call.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
     call.__annotations__ = {name: each.annotation for name, each in parameters.items()}
     return call
+
+
+@contextmanager
+def _warnings_printed() -> Iterator[None]:
+    """Print warnings for users below what is done, each once."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("ignore")  # a framework may have many about itself
+        warnings.simplefilter("always", UserWarning)
+        # Pydantic warns of LiteLLM's types in the first call of each kind.
+        warnings.filterwarnings("ignore", r"Items? .* using the `ReadOnly` qualifier", UserWarning)
+        try:
+            yield
+        finally:
+            for line in dict.fromkeys(str(each.message) for each in warned):
+                complain(f"warning: {line}")
 
 
 def _documented(run: Any) -> tuple[str, dict[str, str]]:

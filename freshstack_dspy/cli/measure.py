@@ -1,9 +1,7 @@
 """`freshstack evaluate`, `compare`, `analyze`, `steps` and `report`: what runs are worth, and why."""
 
 import math
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -27,7 +25,6 @@ from freshstack_dspy.cli.command import (
     Written,
     check_out,
     command,
-    complain,
     names_of,
     slices_named,
     to_type,
@@ -139,8 +136,7 @@ def _measured(
         run = read[name] = read_run_of(qrels, path).without(excluded)
         measures, several = how.measure or FRESHSTACK_MEASURES, len(runs) > 1
         try:
-            with _warnings_printed(f"{name}: "):
-                evaluations[name] = evaluate(qrels, run, measures, judged_only=several, **rules)
+            evaluations[name] = evaluate(qrels, run, measures, judged_only=several, **rules)
         except CollectionError as error:
             raise CollectionError(f"{path}: {error}") from None
     rules.pop("conventions", None)
@@ -181,16 +177,6 @@ def _judgments(
     identity = {**qrels.about.identity, "excluded": excluded}
     about = qrels.about.model_copy(update={"path": path, "identity": identity})
     return collection, replace(qrels, about=about), excluded
-
-
-@contextmanager
-def _warnings_printed(of: str = "") -> Iterator[None]:
-    """Print each warning in a line."""
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always")
-        yield
-    for line in dict.fromkeys(str(each.message) for each in warned):
-        complain(f"warning: {of}{line}")
 
 
 def _grouping(
@@ -451,16 +437,15 @@ def report(
 
     check_out(out, replace=replace)
     paths = list(dict.fromkeys(runs or ()))
-    with _warnings_printed():
-        found = fs.report(
-            collection,
-            dict(zip(names_of(paths), paths, strict=True)),
-            measure or FRESHSTACK_MEASURES,
-            labels=labels or (),
-            answers=answers,
-            exclude_contaminated=exclude_contaminated,
-            matters=matters,
-        )
+    found = fs.report(
+        collection,
+        dict(zip(names_of(paths), paths, strict=True)),
+        measure or FRESHSTACK_MEASURES,
+        labels=labels or (),
+        answers=answers,
+        exclude_contaminated=exclude_contaminated,
+        matters=matters,
+    )
     found.save(out)
     decisions = found.comparison.decisions if found.comparison else ()
     return wrote(out, str(out), best=found.best, decisions=decisions)

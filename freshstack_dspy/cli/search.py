@@ -2,9 +2,7 @@
 
 import json
 import re
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,7 +18,6 @@ from freshstack_dspy.cli.command import (
     asking,
     check_out,
     command,
-    complain,
     names_of,
     to_type,
     wrote,
@@ -145,7 +142,7 @@ def retrieve(
         if alone or out is None:
             takes = "takes no --retriever, --embedder, --config or --plan"
             raise typer.BadParameter(f"--all {takes if alone else 'needs --out, a folder'}")
-        with _warnings_at_end(), ProgressBars() as bars:
+        with ProgressBars() as bars:
             files = fs.retrieve_all(
                 collection,
                 shortlist,
@@ -179,7 +176,6 @@ def retrieve(
     with (
         asking(how) as (options, bars),
         search_models(settings, **options) as models,
-        _warnings_at_end(),
     ):
         run = retrieve_with(settings, searched, name, models, with_=with_, depth=k, progress=bars)
     if isinstance(run, fs.Run) and out is not None and out.suffix == ".jsonl":
@@ -228,17 +224,6 @@ def _plan(
             queries=len(queries_of(collection)),
             progress=bars,
         )
-
-
-@contextmanager
-def _warnings_at_end() -> Iterator[None]:
-    """Print warnings for users below what is done, each once."""
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("ignore")  # a framework may have many about itself
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for message in dict.fromkeys(str(each.message) for each in warned):
-        complain(f"warning: {message}")
 
 
 def _settings(config: Path | None, embedder: str | None) -> "BuildConfig":
@@ -294,8 +279,7 @@ def fuse(
         raise ConfigError(first_fault(error)) from None
     if len(names := names_of(runs)) > len(set(names)):
         raise ConfigError(f"a run is named twice: {', '.join(names)}")
-    with _warnings_at_end():
-        fused = fs.fuse_runs(dict(zip(names, runs, strict=True)), fusion, depth=k, name=name)
+    fused = fs.fuse_runs(dict(zip(names, runs, strict=True)), fusion, depth=k, name=name)
     fs.write_run(fused, out)
     queries = counted(len(fused), "query", "queries")
     line = f"{out}: {queries} by {fused.name} of {' and '.join(names)}"

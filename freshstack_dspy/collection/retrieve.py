@@ -2,8 +2,9 @@
 
 import inspect
 import math
+import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import pairwise
 from numbers import Integral, Real
@@ -227,6 +228,7 @@ def retrieve_by(
     hits = run_retriever(retriever, joined, models.rerank_depth if reranks else depth, progress)
     every = [hit for query_hits in hits.values() for hit in query_hits]
     chunk_ids = collection.corpus.ids
+    check_ids(name, every, chunk_ids)
     run: Run | PassageRun
     if all(hit.chunk_id in chunk_ids for hit in every):
         best: dict[str, dict[str, float]] = {query: {} for query in hits}
@@ -377,6 +379,7 @@ _KINDS = (
 _PATHS = ("path", "file_path", "source", "filename", "file_name")
 """Under which names the metadata of a document hold the path of its file."""
 _IDS = ("chunk_id", "id", "docno")
+_CHUNK_ID = re.compile(r"[^/]+/.+_\d+_\d+", re.DOTALL)
 
 
 def run_retriever(
@@ -440,6 +443,25 @@ class OwnSearch:
                 "scores",
                 stacklevel=2,
             )
+
+
+def check_ids(name: str, hits: Sequence[Hit], chunk_ids: Set[str]) -> None:
+    """Check that results that are ids alone are not those of another version of the corpus.
+
+    Raises:
+        CollectionError: Ids look like those of chunks of this corpus, which lacks them.
+    """
+    bare = (hit.chunk_id for hit in hits if hit.path is None and hit.text is None)
+    lacking = [id_ for id_ in bare if id_ and _CHUNK_ID.fullmatch(id_) and id_ not in chunk_ids]
+    sources = {id_.partition("/")[0] for id_ in chunk_ids} if lacking else ()
+    if stale := [id_ for id_ in lacking if id_.partition("/")[0] in sources]:
+        examples = " and ".join(map(repr, [*dict.fromkeys(stale)][:2]))
+        raise CollectionError(
+            f"{len(stale):,} of {len(hits):,} results of {name} are ids of chunks that this corpus "
+            f"lacks, such as {examples}: its index is of another version of the documents or of "
+            "other chunks. Index the collection's own, `Collection.load(PATH).chunks()`; or "
+            "return passages, with path and text or offsets"
+        )
 
 
 def check_placed(name: str, lost: int, results: int, why: str) -> None:

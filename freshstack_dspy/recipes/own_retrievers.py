@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from freshstack_dspy.collection.retrieve import OwnSearch, check_placed, own_retriever
+from freshstack_dspy.collection.retrieve import OwnSearch, check_ids, check_placed, own_retriever
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.lm.request import SearchRequest, sha256_of, text_hash
 from freshstack_dspy.lm.store import Recorded
@@ -63,6 +63,10 @@ class Placing:
     @cached_property
     def _files(self) -> Files:
         return Files(self._chunks())
+
+    def check_ids(self, name: str, hits: Sequence[Hit]) -> None:
+        """Check that no result is the id of a chunk of another version of the corpus."""
+        check_ids(name, hits, self._chunk_ids)
 
     def place(self, hits: Sequence[Hit], depth: int) -> tuple[list[ScoredChunk], list[Hit]]:
         """Give the best chunks, each with the score of its best hit, and the hits without a place."""
@@ -157,6 +161,7 @@ class OwnRetriever:
             raise CollectionError(
                 f"{self.name} returned the score {wrong[0].score}, {where}; scores are finite"
             )
+        placing.check_ids(self.name, hits)
         chunks, lost = placing.place(hits, depth)
         value: dict[str, Any] = {"chunks": [[*each] for each in chunks], "results": len(hits)}
         return value | ({"lost": len(lost), "why": placing.why(lost[0])} if lost else {})

@@ -157,6 +157,9 @@ def search(text, k):
 def make():
     return lambda text: ["dial/docs/reset.md_0_60"]
 
+def stale(text):
+    return ["dial/docs/reset.md_0_61", "dial/docs/reset.md_0_60"]
+
 def broken(text):
     raise ValueError("two\\nlines")
 """
@@ -179,7 +182,15 @@ def test_a_retriever_of_ones_own_gives_passages(
     lines = [json.loads(line) for line in (tmp_path / "search.jsonl").read_text().splitlines()]
 
     assert done.out.startswith("search.jsonl: 3 queries by search, at most 2 results each\n")
-    assert "warning: 3 of 6 results of search cannot be placed" in done.err
+    assert done.err.count("warning: 3 of 6 results of search cannot be placed") == 1
+    freshstack("retrieve", built, "--retriever", "bm25")
+    gate = freshstack("gate", built, "--baseline", "bm25.run", "--retriever", f"{own}:search")
+    assert gate.code == 1
+    assert "UserWarning" not in gate.err
+    assert gate.err.count("warning: 3 of 6 results of search cannot be placed") == 1
+    stale = freshstack("retrieve", built, "--retriever", f"{own}:stale", "--out", "stale.run")
+    assert (stale.code, (tmp_path / "stale.run").exists()) == (1, False)
+    assert "such as 'dial/docs/reset.md_0_61': its index is of another version" in stale.err
     place = {"source": "dial", "path": "docs/reset.md", "start": 22, "end": 40}
     assert lines[0] == {"query_id": "10", **place, "score": -1.0}
     assert lines[3:] == [{"query_id": q, "path": None, "score": -2.0} for q in ("10", "2", "x")]

@@ -175,6 +175,10 @@ def test_a_retriever_that_fails_for_a_query_stops_before_anything_is_paid(
     ("results", "said"),
     [
         (["gone"], r"results of written cannot be placed .* no chunk 'gone'"),
+        (
+            ["dial/docs/dial.md_0_999"],
+            "1 of 1 results of written are ids of chunks that this corpus",
+        ),
         ([], "written returned nothing for any of 6 texts"),
         ([("a", float("inf"))], "the score inf, at query"),
         ({"a": 1}, "written returned a dict"),
