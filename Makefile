@@ -61,7 +61,6 @@ site:  ## the pages of docs/, of the commands and of the public names, in an env
 	test -x .venv-site/bin/python || $(PYTHON) -m venv .venv-site
 	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check uv
 	.venv-site/bin/uv pip install --quiet --python .venv-site/bin/python --link-mode copy --constraint constraints.txt --editable '.[site]'
-	.venv-site/bin/python docs/write_cli_help.py
 	.venv-site/bin/sphinx-build -q -W -n --keep-going -d build/doctrees docs build/site
 
 wheel:  ## wheel and source distribution, checked, and the sample with the wheel alone, in an empty environment

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -18,6 +19,8 @@ from sphinx.pycode import ModuleAnalyzer
 import freshstack_dspy
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+from cli_help import help_page  # noqa: E402
 
 project = "freshstack_dspy"
 html_title = "freshstack_dspy"
@@ -80,7 +83,7 @@ def prepare_source(_: Sphinx, docname: str, source: list[str]) -> None:
             if not pages:
                 continue
             text += f"\n```{{toctree}}\n:hidden:\n:caption: {heading}\n\n{pages}\n```\n"
-    source[0] = text
+    source[0] = text + (f"\n{help_page()}" if docname == "cli" else "")
 
 
 def skip(app: Sphinx, what: str, name: str, value: Any, skipped: bool, options: Any) -> bool | None:

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from freshstack_dspy.cli.command import Form, Written, check_out, command, complain, wrote
+from freshstack_dspy.cli.command import Form, Written, check_out, command, complain, to_type, wrote
 from freshstack_dspy.pages.page import counted
 
 if TYPE_CHECKING:
@@ -90,7 +90,10 @@ def label(
         file.check()
         number, total = len(file.labels), len(tasks.by_id)
         done = f"{counted(number, 'task')} of {total:,} labelled, in {out}"
-        return wrote(out, labelled=number, tasks=total)._replace(complaints=[done])
+        folder = os.path.relpath(tasks.collection.path or target)
+        hint = to_type("how far to trust the judge", f"freshstack agree {folder} {out}")
+        written = wrote(out, labelled=number, tasks=total)
+        return written._replace(complaints=[done], hints=[hint])
 
 
 def _opened(

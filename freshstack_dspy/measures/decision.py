@@ -341,6 +341,11 @@ def _interval(prepared: Weighted, pairs: int) -> tuple[float, float]:
     return low, high
 
 
+def few_questions(number: int, worth: str = "") -> str:
+    """Say that questions are fewer than a decision needs, `FEWEST`."""
+    return f"{counted(number, 'question')}{worth}, and {FEWEST} are needed to decide between runs"
+
+
 def _reason(decision: Decision, about: About, effective: float) -> str:
     run, against, matters = decision.run, decision.against, f"{decision.matters:g}"
     worth = ", by their weights as good as {:.1f} equal ones" * (decision.queries >= FEWEST)
@@ -350,8 +355,7 @@ def _reason(decision: Decision, about: About, effective: float) -> str:
         "dry run": "the labels are a dry run by a word counter, and say nothing about runs",
         "not calibrated": unknown,
         "unjudged": f"{run} and {against} may differ only by what is unjudged in their top results",
-        "few questions": f"{counted(decision.queries, 'question')}{worth.format(effective)}, and "
-        f"{FEWEST} are needed{also}",
+        "few questions": f"{few_questions(decision.queries, worth.format(effective))}{also}",
     }
     if decision.blocked is not None:
         return blocked[decision.blocked]

@@ -285,6 +285,9 @@ def _fault(line: str) -> str:
     """Say what is wrong with a line that cannot be taken apart."""
     if line.lstrip().startswith("{"):
         return "is a passage; only evaluate, compare, extend and leaderboards take those"
+    *_, score, _ = ["", "", *line.split()]
+    if score.strip("+-").lower() in ("nan", "inf", "infinity"):
+        return f"has the score {score}, and a score is a finite number"
     return f"is no line of a run; {_LINE}, the name in one word"
 
 

@@ -18,6 +18,8 @@ from freshstack_dspy.lm.engine import check_model, check_reachable
 from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.request import BASELINE, BY_HAND
 from freshstack_dspy.lm.store import FirstOf, ReplyStore
+from freshstack_dspy.measures.decision import few_questions
+from freshstack_dspy.measures.statistics import FEWEST
 from freshstack_dspy.pages.page import counted, money
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, showing
@@ -130,7 +132,9 @@ def _questions(config: BuildConfig) -> str:
     recipe, _ = recipe_maker(own_left_out, None, {})()
     reading = read_queries(config.queries, answered=recipe.needs_answers)
     left_out = sum(reading.rejected.values())
-    return f"{counted(len(reading.queries), 'question')}; {left_out:,} left out"
+    number = len(reading.queries)
+    questions = few_questions(number) if number < FEWEST else counted(number, "question")
+    return f"{questions}; {left_out:,} left out"
 
 
 def _documents(config: BuildConfig, progress: Progress) -> str:

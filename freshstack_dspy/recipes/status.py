@@ -11,6 +11,8 @@ from freshstack_dspy.lm.batch.deferred import keys_in, requests_file
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.request import BY_HAND
 from freshstack_dspy.lm.store import open_store
+from freshstack_dspy.measures.decision import few_questions
+from freshstack_dspy.measures.statistics import FEWEST
 from freshstack_dspy.pages.page import counted, money
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress
@@ -94,6 +96,8 @@ def status(source: Path | str, *, progress: Progress | bool | None = None) -> St
         f"{counted(planned.queries, 'question')}, and no collection at {config.out}; "
         f"{total.recorded:,} of {counted(total.requests, 'request')} recorded"
     )
+    if planned.queries < FEWEST:
+        there.append(few_questions(planned.queries))
     steps = (
         NextStep(command=f"freshstack doctor {typed}", why="tries keys, models and documents"),
     )
@@ -141,8 +145,12 @@ def _trusted_for(collection: StoredCollection) -> str:
     manifest = collection.manifest
     if is_dry_run(manifest):
         return "a dry run: a word counter made the labels, so nothing may be concluded"
+    measured = len(collection.query_ids())
+    lacking = [few_questions(measured)] if measured < FEWEST else []
     if uncalibrated(manifest):
-        return f"to find failures, not yet to decide between retrievers: {trust_line(manifest)}"
+        lacking.append(trust_line(manifest))
+    if lacking:
+        return f"to find failures, not yet to decide between retrievers: {'; '.join(lacking)}"
     return f"to decide between retrievers: {collection.labels_by}"
 
 

@@ -79,7 +79,7 @@ def difference_page(difference: Difference, title: str = "what differs", limit: 
     moved = ", ".join(f"{number:,} {move}" for move, number in sorted(slices.items()))
     changes = names_by(
         (what, cut(line, _LONGEST))
-        for change in difference.changes
+        for change in sorted(difference.changes, key=_support)
         if (what := _what_changed(change)) and (line := _changed(change, difference))
     )
     lists = (
@@ -107,6 +107,13 @@ def tallies_table(tallies: Mapping[str, Any], kept: str = "same", title: str = "
         "changed": lambda row: row[1].changed,
     }
     return Table.of(tallies.items(), columns, title)
+
+
+def _support(change: QueryChange | NuggetChange | JudgmentChange) -> int:
+    """Order changes: labels come last, those of most support first."""
+    if change.kind != "judgment":
+        return -1_000
+    return -max(side.label or 0 for side in (change.before, change.after) if side is not None)
 
 
 def _what_changed(change: QueryChange | NuggetChange | JudgmentChange) -> str:

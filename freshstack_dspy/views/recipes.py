@@ -10,6 +10,8 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import PricesConfig
 from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.request import BASELINE, BY_HAND
+from freshstack_dspy.measures.decision import few_questions
+from freshstack_dspy.measures.statistics import FEWEST
 from freshstack_dspy.pages.page import (
     Page,
     Span,
@@ -83,6 +85,8 @@ def plan_page(plan: Plan) -> Page:
 def _plan_lines(plan: Plan) -> Iterator[str]:
     asks = plan.total.requests > plan.total.recorded
     yield _price_line(plan) if asks else "nothing would be sent: every reply is recorded"
+    if plan.queries < FEWEST:
+        yield few_questions(plan.queries)
     if plan.sampled < plan.queries:
         yield f"estimated from {plan.sampled} of the {plan.queries:,} questions, scaled up"
     yield from _left_out(plan.left_out)

@@ -16,6 +16,7 @@ from freshstack_dspy.collection.diff import (
     match_chunks,
 )
 from freshstack_dspy.corpus.parquet import ChunkFile
+from freshstack_dspy.pages.terminal import page_text
 from freshstack_dspy.records import QuerySlice
 from freshstack_dspy.stored.contents import Contents
 
@@ -176,6 +177,16 @@ def test_where_labels_went() -> None:
 
     moves = [one.move for one in found.changes if isinstance(one, JudgmentChange)]
     assert moves == ["down", "up", "new", "gone", "gone", None]
+
+
+def test_lost_support_is_shown_before_other_labels() -> None:
+    before: dict[tuple[str, str], int | None] = {("1_0", "a"): 0, ("1_0", "b"): 2, ("1_0", "c"): 1}
+    chunks = [chunk(text, place) for place, text in enumerate("abc")]
+
+    found = compare(*(state({"1": "How?"}, {"1_0": ("1", "f")}, chunks, of) for of in (before, {})))
+
+    shown = page_text(found.page())
+    assert shown.index("2 → –") < shown.index("1 → –") < shown.index("0 → –")
 
 
 def test_evidence_elsewhere_in_the_chunk_is_listed_and_a_chunk_elsewhere_is_none() -> None:

@@ -81,6 +81,7 @@ def test_tabs_columns_windows_lines_and_blank_lines_are_read(tmp_path: Path, lin
             "is no line of a run; a line is: query_id Q0 chunk_id rank score run_name",
         ),
         ("q Q0 a 1 0.5 my model", "the name in one word"),
+        ("q Q0 a 1 NaN bm25", "has the score NaN, and a score is a finite number"),
         ("q Q0 first 1 0.5 bm25", "chunk 'first' is twice in query 'q'"),
         ("q Q0 a 1 0.5 dense", "run name 'dense' after 'bm25'"),
     ],

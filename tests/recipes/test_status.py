@@ -84,6 +84,10 @@ def test_each_model_is_asked_once_if_wanted(tmp_path: Path) -> None:
 def test_what_comes_next(tmp_path: Path, built: Callable[[str], Built]) -> None:
     config = write_domain(tmp_path, model=BASELINE)
     before = status(config)
+    few = "3 questions, and 10 are needed"
+    assert few in " ".join(before.there)
+    assert few in page_text(plan(load_config(config)).page())
+    assert few in doctor(config).checks[0].said
     assert before.next[0].command == f"freshstack doctor {config}"
     assert before.next[1].command == f"freshstack build {config}"
     build(config)
@@ -100,7 +104,7 @@ def test_what_comes_next(tmp_path: Path, built: Callable[[str], Built]) -> None:
     assert "of_others" not in status(config).next[1].command
     assert dry.next[0].command == f"freshstack plan {config}"
     uncalibrated = status(built("usual").folder / "collection")
-    assert "not yet to decide" in uncalibrated.trust
+    assert "not yet to decide between retrievers: 2 questions, and 10" in uncalibrated.trust
     assert any(step.command.startswith("freshstack sample") for step in uncalibrated.next)
 
 

@@ -1,27 +1,19 @@
-"""Write `cli.md`, the help of every command, for the site: `make site`."""
+"""The help of every command, which the site adds to `cli.md`."""
 
-from pathlib import Path
 from typing import Any
 
 import typer
 
 from freshstack_dspy.cli.app import app
 
-PAGE = Path(__file__).with_name("cli.md")
 _WIDTH = 96
-_BEGINNING = """\
-# The commands
-
-Each is `freshstack COMMAND`, or `python -m freshstack_dspy COMMAND`. Errors are messages on standard error.
-Exit codes: 0 done; 1 an error, a gate that failed, or an incomplete result; 2 wrong arguments; 3 requests wait for replies; 4 the budget is used up; 130 interrupted.
-"""
 
 
 def help_page() -> str:
-    """The page, from the commands as they are."""
+    """A section for each command."""
     group: Any = typer.main.get_command(app)
     context = typer.Context(group, info_name="freshstack", terminal_width=_WIDTH)
-    return "\n".join([_BEGINNING, *_sections(group, context)])
+    return "\n".join(_sections(group, context))
 
 
 def _sections(command: Any, context: typer.Context) -> list[str]:
@@ -33,7 +25,3 @@ def _sections(command: Any, context: typer.Context) -> list[str]:
         inner = typer.Context(below, info_name=name, parent=context)
         sections += _sections(below, inner)
     return sections
-
-
-if __name__ == "__main__":
-    PAGE.write_text(help_page(), encoding="utf-8", newline="\n")
