@@ -35,6 +35,7 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.files import Uri, path_or_uri
 from freshstack_dspy.records import (
+    MIN_KAPPA,
     OF_THE_QUESTION,
     SCALES,
     TECHNIQUES,
@@ -874,7 +875,7 @@ def _one_or_several(value: Any) -> Any:
 class TrustConfig(Section):
     """From which agreement with people on a collection is called calibrated."""
 
-    min_kappa: float = Field(default=0.6, ge=0, le=1)
+    min_kappa: float = Field(default=MIN_KAPPA, ge=0, le=1)
     """What the lower end of the interval of Cohen's kappa has to reach, of labels read as support
     or none."""
     labels: Annotated[tuple[Path, ...], BeforeValidator(_one_or_several)] = ()

@@ -168,6 +168,9 @@ DEPENDS = "depends on what is unjudged"
 """The verdict on a difference of runs that their judged chunks alone do not show."""
 MATTERS = 0.02
 """The smallest difference of means that matters to a decision, where nothing else is said."""
+MIN_KAPPA = 0.6
+"""What the lower end of kappa's interval reaches in a calibrated collection, where nothing else is
+said."""
 DRY_RUN = "dry run: labels by a word counter"
 """What stands in place of a conclusion where the embedded baseline made labels."""
 

@@ -11,7 +11,7 @@ from itertools import permutations
 from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -35,7 +35,6 @@ from freshstack_dspy.calibration.reports import (
 from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.grouping import groupings
-from freshstack_dspy.config import TrustConfig
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import decode_records
@@ -80,6 +79,9 @@ from freshstack_dspy.records import (
 from freshstack_dspy.stored.contents import Contents
 from freshstack_dspy.stored.manifest import Kappa, Trust
 from freshstack_dspy.stored.record_files import records_of, rows
+
+if TYPE_CHECKING:
+    from freshstack_dspy.config import TrustConfig
 
 QUALITIES = ("precise", "grounded", "vital")
 _CLASSES = {"support": 1, "no support": 0}
@@ -315,7 +317,7 @@ def measured_trust(
     corpus: ChunkFile,
     scale: Scale,
     name: str,
-    settings: TrustConfig,
+    settings: "TrustConfig",
     *,
     before: Collection | None = None,
 ) -> Trust | None:

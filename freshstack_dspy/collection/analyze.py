@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from freshstack_dspy.collection.evaluating import runs_of
-from freshstack_dspy.collection.explain import find_query
 from freshstack_dspy.collection.grouping import GROUPINGS, groupings, query_groups
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.density import ChunkKind, mean_redundancy, redundancy
@@ -40,7 +39,7 @@ from freshstack_dspy.records import (
     Technique,
 )
 from freshstack_dspy.rows import load_pandas
-from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.folder import StoredCollection, find_query
 from freshstack_dspy.stored.passages import File
 from freshstack_dspy.stored.record_files import rows
 

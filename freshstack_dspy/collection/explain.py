@@ -20,7 +20,7 @@ from freshstack_dspy.records import (
     Scale,
 )
 from freshstack_dspy.stored.contents import nuggets_by_query
-from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.folder import StoredCollection, find_query
 from freshstack_dspy.stored.record_files import records_of
 from freshstack_dspy.text import named_nearest
 
@@ -155,17 +155,6 @@ def explain(
         true_at=collection.manifest.dates.get(chunk.source),
         labels_by=collection.labels_by,
     )
-
-
-def find_query(collection: StoredCollection, query_id: str) -> Query:
-    """Give a query by its id."""
-    queries = {query.query_id: query for query in collection.queries}
-    if query_id not in queries:
-        raise CollectionError(
-            f"{collection.name}: there is no query {query_id!r} among its {len(queries):,}; "
-            f"{named_nearest(query_id, queries, 'freshstack show')}"
-        )
-    return queries[query_id]
 
 
 def _judged_nuggets(

@@ -12,13 +12,11 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError, FailureStatus, SourceError, argument
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import json_file
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.questions.reading import read_queries
 from freshstack_dspy.records import (
     SCALES,
     Attribution,
@@ -460,6 +458,9 @@ def read_given(
     scale: Scale | ScaleName = "support",
 ) -> tuple[Contents, Manifest, ChunkFile]:
     """Read what a collection is made of; for the arguments and errors see `Collection.of`."""
+    from freshstack_dspy.config import QueriesConfig  # these two take 60 ms
+    from freshstack_dspy.questions.reading import read_queries
+
     if not isinstance(scale, Scale):
         scale = Scale(name=scale, threshold=SCALES[scale].threshold)
     reading = read_queries(QueriesConfig(rows=_rows(queries, "queries")), answered=False)

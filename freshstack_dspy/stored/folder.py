@@ -14,7 +14,7 @@ from freshstack_dspy.corpus.parquet import ChunkFile
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import existing_folder
-from freshstack_dspy.records import Chunk, Scale
+from freshstack_dspy.records import Chunk, Query, Scale
 from freshstack_dspy.stored.contents import Contents, NuggetsName, Slices, slice_queries
 from freshstack_dspy.stored.manifest import (
     CORPUS_FILE,
@@ -269,3 +269,16 @@ class StoredCollection(Contents):
                 **({"weights": "times asked"} if self.weights else {}),
             },
         )
+
+
+def find_query(collection: StoredCollection, query_id: str) -> Query:
+    """Give a query by its id."""
+    queries = {query.query_id: query for query in collection.queries}
+    if query_id not in queries:
+        from freshstack_dspy.text import named_nearest  # reading needs no words
+
+        raise CollectionError(
+            f"{collection.name}: there is no query {query_id!r} among its {len(queries):,}; "
+            f"{named_nearest(query_id, queries, 'freshstack show')}"
+        )
+    return queries[query_id]

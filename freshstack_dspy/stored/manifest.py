@@ -17,7 +17,7 @@ from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.request import BY_HAND
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.pages.page import interval
-from freshstack_dspy.records import Record, Scale
+from freshstack_dspy.records import MIN_KAPPA, Record, Scale
 from freshstack_dspy.stored.contents import Counts
 
 if TYPE_CHECKING:
@@ -266,7 +266,6 @@ def uncalibrated(manifest: Manifest) -> str:
 
 def people_of(manifest: Manifest) -> "People":
     """Say how many labels by people there are, and how many calibrate the collection."""
-    from freshstack_dspy.config import TrustConfig
     from freshstack_dspy.measures.kappa import KAPPA_HALF_WIDTH
     from freshstack_dspy.measures.qrels import People
 
@@ -279,7 +278,7 @@ def people_of(manifest: Manifest) -> "People":
     if trust and known and known.value is not None and known.low is not None:
         labels, kappa = trust.labels, known.value
         width = (kappa - known.low) * math.sqrt(labels)
-    room, needed = kappa - (trust.min_kappa if trust else TrustConfig().min_kappa), None
+    room, needed = kappa - (trust.min_kappa if trust else MIN_KAPPA), None
     if uncalibrated(manifest) and room > 0:
         needed = max(labels_that_calibrate(room, width), labels + 1 if labels else _FEWEST_LABELS)
         if needed > judged:  # all of them, unless too few are known to be too few

@@ -3,7 +3,6 @@
 import sys
 from typing import Any
 
-from freshstack_dspy.collection.explain import find_query
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.pages.page import (
     Page,
@@ -20,7 +19,7 @@ from freshstack_dspy.questions.masking import RULES
 from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.records import Query
 from freshstack_dspy.stored.contents import Slices, listed, nuggets_by_query, slices_of
-from freshstack_dspy.stored.folder import StoredCollection
+from freshstack_dspy.stored.folder import StoredCollection, find_query
 from freshstack_dspy.stored.manifest import NOT_MEASURED
 from freshstack_dspy.stored.record_files import records_of
 
