@@ -154,6 +154,8 @@ class TopicData(Record):
     labels: str
     dry_run: bool = False
     """Whether a word counter made labels, so that nothing is concluded of the values."""
+    weighted: str = Field(default="", exclude_if=operator.not_)
+    """What its means are over; empty where each query counts once."""
     queries: int
 
 
@@ -260,6 +262,7 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
                 content_hash=each.manifest.content_hash,
                 labels=", ".join(makers(each.manifest)),
                 dry_run=is_dry_run(each.manifest),
+                weighted=qrels[topic].about.weighted,
                 queries=len(each.query_ids()),
             )
             for topic, each in collections.items()

@@ -399,10 +399,15 @@ def leaderboard_page(results: Results) -> Page:
         *_average_page(results),
         *(_topic_page(results, topic) for topic in results.collections),
     ]
-    about = (
+    about = [
         f"labels by {', '.join(makers)}; 95 % bootstrap intervals over queries",
         "unjudged: the share of the top that has no label, and counts as not relevant",
-    )
+    ]
+    by_weighting = names_by((data.weighted, topic) for topic, data in results.collections.items())
+    for weighted, topics in by_weighting.items():
+        if weighted:
+            others = len(topics) < len(results.collections)
+            about.append(f"{', '.join(topics)}: " * others + weighted)
     return Page(
         results.name,
         (*sections, *notes(*about)),

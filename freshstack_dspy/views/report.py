@@ -685,10 +685,12 @@ def _costs(report: Report) -> Page:
     requests = sum(usage.calls + usage.cached for usage in manifest.ledger.values())
     dollars = sum(usage.cost + usage.cached_cost for usage in manifest.ledger.values())
     failed = counted(sum(n for by in counts.failures.values() for n in by.values()), "failure")
-    price = f"for ${dollars:,.2f}" if dollars else "at an unknown price"
+    agents = all(by_hand(manifest, step) for step in manifest.ledger)
+    unpriced = ", answered by hand" if agents else " at an unknown price"
+    price = f" for ${dollars:,.2f}" if dollars else unpriced
     answer: Words = ("No request is recorded",)
     if requests:
-        answer = (f"{counted(requests, 'request')} {price}; {failed}",)
+        answer = (f"{counted(requests, 'request')}{price}; {failed}",)
     parts: list[Part] = [*costs(manifest)]
     if (known := counts.contamination).scored and not by_hand(manifest, "closed_book_answer"):
         nuggets = f"{part(known.known, known.nuggets)} of the nuggets"

@@ -29,6 +29,7 @@ from freshstack_dspy.collection.leaderboard import (
 )
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.evaluation import MEASURES_VERSION
+from freshstack_dspy.pages.markdown import page_markdown
 from freshstack_dspy.stored.contents import Contents
 from tests.collection.small import CONTENTS, A, B, judgment, write_small
 
@@ -139,6 +140,21 @@ def test_the_values_by_hand(folder: Path) -> None:
     )
     run = (folder / "runs/ada.run").read_bytes()
     assert ada.topics["one"].sha256 == hashlib.sha256(run).hexdigest()
+
+
+def test_the_page_says_of_which_topic_questions_count_as_often_as_they_were_asked(
+    folder: Path,
+) -> None:
+    line = "means per question that users asked"
+    equal = compute(folder)
+    (folder / "two").rename(folder / "equal")
+    queries = tuple(each.model_copy(update={"weight": 2.0}) for each in TWO.queries)
+    weighted = write_small(folder / "two", dataclasses.replace(TWO, queries=queries))
+    known = equal.collections["two"].content_hash
+    edit(folder / "leaderboard.toml", known, weighted.manifest.content_hash)
+
+    assert line not in page_markdown(equal.page())
+    assert page_markdown(compute(folder).page()).count(f"two: {line}") == 1
 
 
 def test_what_is_missing_from_a_run_counts_0(folder: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from freshstack_dspy import Collection, HumanLabel, Run, report
 from freshstack_dspy.collection.collection import write_collection
 from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.lm.usage import StepLedger
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, B, D, query
 
 QUESTIONS = [
@@ -89,6 +90,24 @@ def test_without_runs_and_labels_each_section_says_what_is_known_or_what_to_do(
     assert answers(page)["Is the corpus enough?"].startswith("The corpus supports 3 (75.0%) of 4")
     assert "fact 5_0" in section(page, "Is the corpus enough?")
     check_links(page)
+
+
+@pytest.mark.parametrize(
+    ("model", "cost", "said"),
+    [
+        ("openai/some-model", 1.5, "2 requests for $1.50"),
+        ("openai/some-model", 0, "2 requests at an unknown price"),
+        ("agent/helper", 0, "2 requests, answered by hand"),
+    ],
+)
+def test_the_costs_are_dollars_unknown_or_an_agent_s_work(
+    model: str, cost: float, said: str, tmp_path: Path
+) -> None:
+    ledger = {"support": StepLedger(calls=2, cost=cost)}
+    provenance = PROVENANCE.model_copy(update={"model": model, "ledger": ledger})
+    priced = write_collection(tmp_path / "small", CONTENTS, CHUNKS, provenance)
+
+    assert answers(shown(report(priced), tmp_path))["What did it cost?"].startswith(said)
 
 
 def test_one_run_has_its_values_and_its_worst_queries_with_their_evidence(
