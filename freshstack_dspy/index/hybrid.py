@@ -253,14 +253,11 @@ class HybridIndex:
         ]
         return [ranked(scores) for scores in rescored(reranker, searches)]
 
-    def frequency(self, term: str) -> int:
-        """How many chunks have a term, one of `text.terms`, in their path, title or text.
-
-        With `lexical = "lance"` not all are counted of a term that one chunk in fifty has.
-        """
+    def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
+        """How many chunks have each of some terms, those of `text.terms`, in path, title or text."""
         if self.manifest.lexical == "lance":
-            return self._table.frequency(term)
-        return self._lexical.frequency(term)
+            return self._table.frequencies(terms)
+        return {term: self._lexical.frequency(term) for term in terms}
 
     def chunks_by_id(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
         """Give chunks by their ids, in the given order.

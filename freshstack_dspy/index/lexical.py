@@ -160,7 +160,14 @@ class LexicalIndex:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote; the arrays are mapped into memory."""
-        return cls(_bm25s().BM25.load(folder, mmap=True, allow_pickle=False, show_progress=False))
+        model = _bm25s().BM25.load(folder, mmap=True, allow_pickle=False, show_progress=False)
+        for name in (
+            "data",
+            "indices",
+            "indptr",
+        ):  # a slice of NumPy's class for it takes ten times
+            model.scores[name] = np.asarray(model.scores[name])
+        return cls(model)
 
     def frequency(self, term: str) -> int:
         """How many rows have a term."""

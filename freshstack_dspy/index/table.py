@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ID, HASH, TERMS = "chunk_id", "content_sha256", "terms"
-_IDS_AT_ONCE = _FEWEST_COUNTED = 1_000
+_IDS_AT_ONCE = 1_000
 _VECTOR_ROWS = 8_192
 _WORDS_MEMORY = 256
 """MiB, while words are indexed; what is above is written and merged. Rankings do not depend on it."""
@@ -49,7 +49,6 @@ class ChunkTable:
 
     def __init__(self, database: Path | Uri, name: str) -> None:
         self.database, self.name = database, name
-        self._frequencies: dict[str, int] = {}
         self._kept: dict[str, list[pa.RecordBatch]] = {}
 
     @cached_property
@@ -101,12 +100,20 @@ class ChunkTable:
         for rows in self._with(ID, chunk_ids, list(Chunk.model_fields)):
             yield from chunks_in(rows)
 
-    def frequency(self, term: str) -> int:
-        """How many rows have a term; of common ones, at least one row in fifty, not all are counted."""
-        if term not in self._frequencies:
-            most = max(_FEWEST_COUNTED, self._size // 50)
-            self._frequencies[term] = len(self._matches(term, most, []))
-        return self._frequencies[term]
+    def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
+        """How many rows have each of some terms; all rows are read, once."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        wanted = pa.array(terms, pa.large_string())
+        counts = np.zeros(len(wanted), np.int64)
+        for batch in self.batches([TERMS]) if len(wanted) else ():
+            words = pc.call_function("ascii_split_whitespace", [batch[TERMS]])
+            places = pc.call_function("index_in", [words.values], pc.SetLookupOptions(wanted))
+            rows = pc.call_function("list_parent_indices", [words]).filter(places.is_valid())
+            pairs = rows.to_numpy() * len(wanted) + places.drop_null().to_numpy()
+            counts += np.bincount(np.unique(pairs) % len(wanted), minlength=len(wanted))
+        return dict(zip(wanted.to_pylist(), counts.tolist(), strict=True))
 
     def by_terms(self, texts: Sequence[Sequence[str]], depth: int) -> list[list[ScoredChunk]]:
         """Rank rows by BM25 for the terms of each text; one without a known term finds nothing."""

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import UTC, datetime
 
 from freshstack_dspy.config import QueriesConfig
@@ -65,25 +65,34 @@ def is_in_image(body: str) -> bool:
     return words < _FEW_WORDS * images and not _CODE_BLOCK.search(body)
 
 
-def corpus_overlap(
-    query: Query,
-    frequency: Callable[[str], int],
+def corpus_overlaps(
+    queries: Iterable[Query],
+    frequencies: Callable[[Set[str]], Mapping[str, int]],
     chunks: int,
     languages: tuple[str, ...] = ENGLISH,
-) -> float:
-    """Give the share of a question's rare terms that a corpus has, from 0 to 1.
+) -> dict[str, float]:
+    """Give by id the share of each question's rare terms that a corpus has, from 0 to 1.
 
     Its terms are those of the prose of title (without one, of the body) and accepted answer, of
     three characters or more, without numbers; blocks of code and addresses hold too many names
     that occur once. Rare is what at most 1% of the chunks have, or 10 of a small corpus. It is 1
     where the corpus lacks none of them, or a single one: a name or a misspelling.
+
+    `frequencies` gives how many chunks have each of some terms, and is called once.
     """
-    prose = _NO_PROSE.sub(" ", f"{query.title or query.body}\n{query.answer}")
-    words = {term for term in terms(prose, languages) if len(term) > 2 and not term.isdigit()}
+    words = {}
+    for query in queries:
+        prose = _NO_PROSE.sub(" ", f"{query.title or query.body}\n{query.answer}")
+        some = {term for term in terms(prose, languages) if len(term) > 2 and not term.isdigit()}
+        words[query.query_id] = some
+    chunks_with = frequencies(frozenset().union(*words.values()))
     most = max(_RARE_SHARE * chunks, _RARE_CHUNKS)
-    rare = [found for found in map(frequency, words) if found <= most]
-    lacking = rare.count(0)
-    return 1 - lacking / len(rare) if lacking > 1 else 1.0
+    shares = {}
+    for query_id, some in words.items():
+        rare = [found for found in map(chunks_with.__getitem__, some) if found <= most]
+        lacking = rare.count(0)
+        shares[query_id] = 1 - lacking / len(rare) if lacking > 1 else 1.0
+    return shares
 
 
 def overlap_note(little: Mapping[str, float], queries: int) -> str:

@@ -18,7 +18,7 @@ from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import FEWEST, detectable_difference, deviation
 from freshstack_dspy.pages.shown import Shown
 from freshstack_dspy.progress import Progress, one_part, showing
-from freshstack_dspy.questions.filters import corpus_overlap
+from freshstack_dspy.questions.filters import corpus_overlaps
 from freshstack_dspy.recipes.extend import DEPTH, plan_extension
 from freshstack_dspy.recipes.freshstack import LITTLE_OVERLAP
 from freshstack_dspy.recipes.plan import Plan
@@ -218,8 +218,7 @@ class _Look:
         for query in self.queries.values():
             yield from self._missing_positives(query)
         yield from self._near_duplicates()
-        for query in self.queries.values():
-            yield from self._other_words(query)
+        yield from self._other_words()
         yield from self._incomplete()
 
     def _recorded(self) -> Iterator[Fault]:
@@ -349,17 +348,19 @@ class _Look:
                 message=message + self.queries[second].text,
             )
 
-    def _other_words(self, query: Query) -> Iterator[Fault]:
-        ranking = self.runs[0].rankings.get(query.query_id, ())[:_TOP]
-        if not self.expected[query.query_id].isdisjoint(entry.chunk_id for entry in ranking):
-            return
-        languages = self.index.manifest.languages
-        share = corpus_overlap(query, self.index.frequency, len(self.index), languages)
-        if share < LITTLE_OVERLAP:
-            message = (
-                f"the corpus has {share:.0%} of the rare words of question and answer: {query.text}"
-            )
-            yield Fault(kind="other_words", query_id=query.query_id, message=message, share=share)
+    def _other_words(self) -> Iterator[Fault]:
+        index, rankings = self.index, self.runs[0].rankings
+        unfound = [
+            query
+            for id_, query in self.queries.items()
+            if self.expected[id_].isdisjoint(each.chunk_id for each in rankings.get(id_, ())[:_TOP])
+        ]
+        shares = corpus_overlaps(unfound, index.frequencies, len(index), index.manifest.languages)
+        for id_, share in shares.items():
+            if share < LITTLE_OVERLAP:
+                what = f"the corpus has {share:.0%} of the rare words of question and answer"
+                message = f"{what}: {self.queries[id_].text}"
+                yield Fault(kind="other_words", query_id=id_, message=message, share=share)
 
     def _incomplete(self) -> Iterator[Fault]:
         failed = {failure.query_id for failure in self.collection.failures}

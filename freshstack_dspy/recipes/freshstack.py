@@ -23,7 +23,7 @@ from freshstack_dspy.programs.own import put_programs
 from freshstack_dspy.programs.reranking import reranker_of
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.progress import Progress
-from freshstack_dspy.questions.filters import corpus_overlap, overlap_note
+from freshstack_dspy.questions.filters import corpus_overlaps, overlap_note
 from freshstack_dspy.questions.masking import counts_of
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.recipes.flow import Stages, Work, ask, by_query, run_stages
@@ -266,13 +266,10 @@ def check_overlap(
     Raises:
         SourceError: No question is left.
     """
-    progress.start("overlap", len(reading.queries))
-    shares = {}
-    for query in reading.queries:
-        shares[query.query_id] = corpus_overlap(
-            query, index.frequency, len(index), index.manifest.languages
-        )
-        progress.advance("overlap")
+    progress.start("overlap", 0)
+    shares = corpus_overlaps(
+        reading.queries, index.frequencies, len(index), index.manifest.languages
+    )
     least = queries.min_corpus_overlap
     too_far = 0
     if least is not None:

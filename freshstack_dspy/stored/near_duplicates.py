@@ -75,18 +75,25 @@ def same_texts(chunks: Iterable[Chunk], nuggets: Iterable[Nugget]) -> dict[str, 
         The earlier chunk, itself like no chunk before it, by the id of each such chunk.
     """
     wanted = frozenset(term for nugget in nuggets for term in terms(nugget.text))
-    firsts: dict[tuple[tuple[str, ...], ...], list[Chunk]] = {}
+    firsts: dict[tuple[tuple[str, ...], _Marks], list[Chunk]] = {}
     earlier: dict[str, Chunk] = {}
     for chunk in chunks:
-        text = chunk.passage
-        marks = (chunk.headings, numbers(text), denials(text))
-        alike = firsts.setdefault(marks, [])
+        alike = firsts.setdefault((chunk.headings, _marks(chunk.passage)), [])
         same = next((first for first in alike if _say_the_same(first, chunk, wanted)), None)
         if same is None:
             alike.append(chunk)
         else:
             earlier[chunk.chunk_id] = same
     return earlier
+
+
+_Marks = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@functools.lru_cache(maxsize=4096)  # a chunk is pooled for many questions
+def _marks(text: str) -> _Marks:
+    """The numbers and the words of denial of a text."""
+    return numbers(text), denials(text)
 
 
 def _say_the_same(first: Chunk, second: Chunk, wanted: frozenset[str]) -> bool:

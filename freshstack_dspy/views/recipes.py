@@ -105,8 +105,9 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     if asks:
         yield "tokens (by cl100k_base) and dollars are of what is not recorded"
         yield (
-            "a dry run: missing replies are those of extractive/baseline, so what follows from them "
-            "is an estimate; re-asks and reasoning come on top"
+            "a dry run: missing replies are those of extractive/baseline, so what follows from them, "
+            "such as which chunks are found and judged, is an estimate; re-asks and reasoning come "
+            "on top"
         )
     if plan.context is not None:
         yield f"requests are packed for a context of {plan.context:,} tokens"

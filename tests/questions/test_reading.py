@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from freshstack_dspy import Query
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.questions.filters import corpus_overlap, id_order, is_in_image
+from freshstack_dspy.questions.filters import corpus_overlaps, id_order, is_in_image
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 
 QUESTIONS: list[dict[str, object]] = [
@@ -141,6 +142,10 @@ def query(title: str, answer: str) -> Query:
     return Query(query_id="1", title=title, body="Chatty words.", answer_id=None, answer=answer)
 
 
+def counted_in(chunks_with: Counter[str]) -> Callable[[Iterable[str]], dict[str, int]]:
+    return lambda terms: {term: chunks_with[term] for term in terms}
+
+
 @pytest.mark.parametrize(
     ("title", "answer", "share"),
     [
@@ -156,12 +161,12 @@ def test_it_is_the_share_of_rare_terms_of_title_and_answer_in_the_corpus(
 ) -> None:
     frequencies = Counter({"dial": 20, "reset": 1, "moon": 21})
 
-    assert corpus_overlap(query(title, answer), frequencies.__getitem__, 2000) == share
+    assert corpus_overlaps([query(title, answer)], counted_in(frequencies), 2000) == {"1": share}
 
 
 def test_in_a_small_corpus_what_ten_chunks_have_is_rare() -> None:
-    found = corpus_overlap(
-        query("Dial, moon", "Suns, star."), Counter({"dial": 10, "moon": 11}).__getitem__, 50
-    )
+    frequencies = counted_in(Counter({"dial": 10, "moon": 11}))
 
-    assert found == pytest.approx(1 / 3)
+    found = corpus_overlaps([query("Dial, moon", "Suns, star.")], frequencies, 50)
+
+    assert found == {"1": pytest.approx(1 / 3)}
