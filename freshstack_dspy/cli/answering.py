@@ -129,8 +129,8 @@ def _comparers(given: Sequence[str]) -> dict[str, float]:
             comparers[name] = float(threshold) if threshold else default
         except ValueError:
             raise ConfigError(
-                f"--comparer {each}: give one of {', '.join(known)}, and perhaps its threshold, "
-                "as token_f1=0.6"
+                f"--comparer {each}: allowed: {', '.join(known)}, each with or without a threshold, "
+                "such as token_f1=0.6"
             ) from None
     return comparers
 

@@ -8,7 +8,6 @@ runs, questions, files) moves the cursor.
 
 import inspect
 import re
-import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -224,7 +223,7 @@ class Asking(NamedTuple):
     Args:
         mode: live: ask for what is not recorded. replay: recorded replies only, no network. defer:
             write missing requests to a file. rerecord: ask everything again.
-        failed: With --mode rerecord: ask again only for what failed.
+        failed: With --mode rerecord: ask again only for what failed. With --mode defer: for that too.
     """
 
     mode: Mode = "live"
@@ -306,7 +305,7 @@ def check_out(out: Path | None, *, replace: bool | None = None, folder: bool = F
         hint = "name another" if replace is None else "add --replace, or name another --out"
         raise ConfigError(f"{out} exists; {hint}")
     if out.is_dir() and not folder:
-        raise ConfigError(f"{out} is a folder, and a file is wanted")
+        raise ConfigError(f"{out} is a folder; name a file")
     check_writable(out)
 
 
@@ -317,7 +316,7 @@ def asking(how: Asking) -> Iterator[tuple["SessionOptions", "ProgressBars"]]:
     Where requests are deferred, the command is kept beside them, to be repeated.
     """
     from freshstack_dspy.errors import DeferredError
-    from freshstack_dspy.lm.batch.deferred import command_file
+    from freshstack_dspy.lm.batch.deferred import keep_command
     from freshstack_dspy.lm.events import event_log
     from freshstack_dspy.progress import ProgressBars
 
@@ -330,9 +329,7 @@ def asking(how: Asking) -> Iterator[tuple["SessionOptions", "ProgressBars"]]:
             )
         except DeferredError as error:
             if error.file is not None:
-                command_file(error.file).write_text(
-                    shlex.join(["freshstack", *sys.argv[1:]]), encoding="utf-8"
-                )
+                keep_command(error.file, ["freshstack", *sys.argv[1:]])
             raise
 
 

@@ -63,12 +63,12 @@ def export(
 
     if (out is None) == (push is None) or (push and format != "hf"):
         raise ConfigError(
-            "name a folder: --out FOLDER, or a data set: --format hf --push OWNER/NAME"
+            "name either a folder, --out FOLDER, or a data set, --format hf --push OWNER/NAME"
         )
     given = {"test": test, "measured": measured, "unjudged": unjudged}
     options: Any = {name: value for name, value in given.items() if value is not None}
     if options and format != "triples":
-        raise ConfigError(f"--{next(iter(options))} is for --format triples")
+        raise ConfigError(f"--{next(iter(options))} goes with --format triples")
     how: Any = {"slices": slices_named(slices), "nuggets": nuggets, "replace": replace}
     if out is None:
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported

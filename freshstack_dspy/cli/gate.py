@@ -46,7 +46,7 @@ def gate(
     from freshstack_dspy.views.gate import gate_page
 
     if (run is None) == (retriever is None):
-        raise ConfigError("freshstack gate needs --run FILE or --retriever NAME, one of the two")
+        raise ConfigError("freshstack gate needs either --run FILE or --retriever NAME")
     config = source.suffix == ".toml"
     with ProgressBars() as bars:
         try:
@@ -81,8 +81,8 @@ def _retrieved(collection: "fs.Collection", retriever: str | None, bars: Progres
     run = fs.retrieve(collection, retriever, progress=bars)
     if not isinstance(run, fs.Run):
         raise ConfigError(
-            f"--retriever {retriever} gives passages, and freshstack gate takes chunks of the "
-            "collection; write runs with freshstack retrieve, and compare them"
+            f"--retriever {retriever} returns passages, and freshstack gate compares chunks of the "
+            "collection; write runs with freshstack retrieve, and compare those"
         )
     return run
 

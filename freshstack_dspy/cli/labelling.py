@@ -58,7 +58,9 @@ def label(
     if annotator is not None and not annotator.strip():
         raise ConfigError("--annotator is empty")
     if annotator and out is None and Path(annotator).name != annotator:
-        raise ConfigError(f"--annotator {annotator}: it names the file of labels too; give --out")
+        raise ConfigError(
+            f"--annotator {annotator} is no file name; name the file of labels: --out"
+        )
     out = out or Path(f"labels-{annotator}.jsonl")
     if annotator is not None:
         check_out(out, replace=True)
@@ -111,7 +113,7 @@ def _opened(
         if annotator is None:
             raise ConfigError(f"{target}: say with --annotator who labels these tasks")
         if labels or query:
-            raise ConfigError(f"{target}: tasks; --labels and --query are for a collection")
+            raise ConfigError(f"{target} holds tasks; --labels and --query need a collection")
         tasks = Tasks.open(target)
     elif blind:
         raise ConfigError(

@@ -121,7 +121,7 @@ def _measured(
             name = qrels.about.name
             raise ConfigError(f"--labels needs a collection, and {name} is a file of qrels")
         if form == "csv" or rules.get("conventions", "ours") != "ours":
-            raise ConfigError("--labels is for the conventions ours, and not for csv: take --json")
+            raise ConfigError("--labels needs --conventions ours, and has no csv; use --json")
         labels = read_labels(how.labels)
         qrels = replace(qrels, about=qrels.about.timed(seconds_a_label(labels)))
     groupings = [_grouping(collection, qrels, name) for name in dict.fromkeys(how.by or ())]
@@ -166,8 +166,8 @@ def _judgments(
         return None, replace(qrels, about=about), ()
     if (path / EXPORT_FILE).is_file():
         raise ConfigError(
-            f"{path} is an export, not a collection; name its file of qrels, or make a collection "
-            "of it with freshstack import"
+            f"{path} is an export, not a collection; name its file of qrels, or turn it into a "
+            "collection with freshstack import"
         )
     collection = fs.Collection.load(path)
     qrels = collection.qrels(slices_named(how.slices), how.nuggets)

@@ -131,13 +131,13 @@ def next_(
     """
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.files import write_file
-    from freshstack_dspy.lm.batch.deferred import keys_in, next_requests, requests_file
+    from freshstack_dspy.lm.batch.deferred import next_requests, requests_waiting
 
     check_out(out, replace=replace)
     settings = load_judging(config)
     with closing(fs.ReplyStore(settings.cache.path)) as store:
-        keys = keys_in(requests_file(settings))
-        text, number, waiting = next_requests(store, keys, config, max_tokens=max_tokens)
+        requests = requests_waiting(store, settings)
+    text, number, waiting = next_requests(requests, config, max_tokens=max_tokens)
     about: dict[str, Any] = {"requests": number, "waiting": waiting}
     if not text:
         return wrote([], "no request waits", _on(settings, config), **about)
@@ -191,12 +191,11 @@ def _page(report: Any, reasons: Sequence[str] = ()) -> Page:
 
 def _on(settings: "BuildConfig", config: Path) -> Text:
     """Name the command that wrote the requests, to be repeated."""
-    from freshstack_dspy.lm.batch.deferred import command_file, requests_file
+    from freshstack_dspy.lm.batch.deferred import kept_command, requests_file
 
-    file = command_file(requests_file(settings))
-    if file.is_file():
-        return to_type("go on with", file.read_text(encoding="utf-8"))
-    what = "go on with what wrote the requests, as"
+    if (kept := kept_command(requests_file(settings))) is not None:
+        return to_type("go on with", kept)
+    what = "go on with the command that wrote the requests, such as"
     return to_type(what, f"freshstack build {config} --mode defer")
 
 
@@ -275,6 +274,7 @@ def status(config: Path, *, wait: bool = False, form: Form | None = None) -> Out
     """
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.errors import TransientModelError
+    from freshstack_dspy.lm.batch.deferred import requests_waiting
     from freshstack_dspy.lm.batch.jobs import Batches
 
     settings = load_judging(config)
@@ -303,7 +303,7 @@ def status(config: Path, *, wait: bool = False, form: Form | None = None) -> Out
                 complain(f"{error}; asking again in {pause:.0f} s")
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST_WAIT)
-        waiting = store.count_waiting()
+        waiting = len(requests_waiting(store, settings))
     advice, code = _end(jobs, begun, waiting, settings, config)
     return Outcome(Page("", data={"waiting": waiting, "batches": jobs}), [advice], code=code)
 
@@ -363,9 +363,9 @@ def _end(
         batches = counted(pending, "batch", "batches")
         advice = Text(f"{batches} underway; {counted(waiting, 'request')} waiting for a reply")
     elif not jobs:
-        advice = to_type("nothing was submitted yet", submit)
+        advice = to_type("nothing was submitted yet; send the requests with", submit)
     elif incomplete:
-        advice = to_type("what has no reply waits again; send it with", submit)
+        advice = to_type("requests without a reply wait again; send them with", submit)
     else:
         advice = _on(settings, config)
     return advice, _STILL_WAITING if pending else int(incomplete)

@@ -171,7 +171,7 @@ class Client(Recorder[Prompt, Reply]):
         """
         if not entry.is_dead_end or entry.key in self._asked_for:
             return False
-        if self.mode == "rerecord":
+        if self.mode == "rerecord" or self.access.failed:
             return True
         is_open = self.mode in ("live", "defer") and entry.finish_reason == UNANSWERED
         return is_open and not self._has_answered(since=entry.received_at)
@@ -461,7 +461,7 @@ def connect(
         provider: What answers, in place of the engine of the LM or the one that the name chooses.
         account: Who pays, what it costs, and how much at most.
         callback: Notified of every call, by many threads.
-        failed: Whether mode `rerecord` asks anew only for what failed.
+        failed: Whether mode `rerecord` asks anew only for what failed, and mode `defer` for that too.
 
     Raises:
         FatalModelError: The model cannot be asked, or not at this endpoint.

@@ -96,8 +96,9 @@ def provider_for(model: ModelConfig) -> Provider:
         )
     if model.name.startswith(BY_HAND):
         raise FatalModelError(
-            f"{model.section} name is {model.name!r}, whose requests are answered by hand: build with "
-            "--mode defer, and then type: freshstack requests next CONFIG"
+            f"{model.section} name is {model.name!r}, whose requests are answered by hand: add --mode "
+            "defer, and then type: freshstack requests next CONFIG; commands without that option need "
+            "another model"
         )
     if model.name.startswith(COMMAND):
         return CommandProvider(model)

@@ -216,12 +216,18 @@ def separated(
 
 
 def answer_each(
-    name: str, each: OneForEach, inputs: Fields, ask: Callable[..., Fields], rounds: int
+    name: str,
+    each: OneForEach,
+    inputs: Fields,
+    ask: Callable[..., Fields],
+    note: Callable[[str], None],
+    rounds: int,
 ) -> Fields:
     """Ask about all items, then, a bounded number of times, about those still without an answer.
 
     `ask` takes inputs and the reply that they follow, and returns outputs, `call_id` and `after`.
-    `call_ids` are the keys of the replies that the items came from.
+    `note` is given the keys of the last replies where these leave items out. `call_ids` are the
+    keys of the replies that the items came from.
     """
     replies: list[Fields] = []
     error: ReplyError | None = None
@@ -238,6 +244,10 @@ def answer_each(
         ]
         if not waiting or error is not None:
             break
+    else:
+        for _, after in waiting:
+            if after is not None and after.key is not None:
+                note(after.key)
     items = [item for reply in replies for item in reply[name]]
     call_ids = [reply["call_id"] for reply in replies for _ in reply[name]]
     status: FailureStatus = "unparsed"

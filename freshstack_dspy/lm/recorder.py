@@ -57,7 +57,7 @@ class Access:
     ledger: Ledger = field(default_factory=Ledger)
     callback: Callback | None = None
     failed: bool = False
-    """Whether mode `rerecord` asks anew only for what failed."""
+    """Whether mode `rerecord` asks anew only for what failed, and mode `defer` for that too."""
 
 
 class Recordable(Protocol):

@@ -241,12 +241,6 @@ class ReplyStore(Recorded):
         value = self._value(f"deferred:{key}")
         return None if value is None else ChatRequest.model_validate_json(value)
 
-    def count_waiting(self) -> int:
-        """How many requests wait for a reply."""
-        names = ("deferred:", "deferred:\x7f")
-        (row,) = self._rows("SELECT COUNT(*) FROM Cache WHERE key > ? AND key < ?", names)
-        return int(row[0])
-
     def whole_entry(self, key: str) -> Entry | None:
         """The entry recorded for a key; None if it is missing, or damaged and to be replaced."""
         try:

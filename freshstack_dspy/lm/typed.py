@@ -166,7 +166,12 @@ class TypedAdapter(dspy.Adapter):
             outputs = ask(values)
             del outputs["after"]
             return [outputs]
-        return [answer_each(*each, values, ask, reasks_of(lm))]
+
+        def note(key: str) -> None:
+            if isinstance(lm, RecordedLM):
+                lm.client.note(key, "unparsed")
+
+        return [answer_each(*each, values, ask, note, reasks_of(lm))]
 
     async def acall(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
         """Ask in a thread: there is one implementation, and it is synchronous."""

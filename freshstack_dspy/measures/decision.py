@@ -422,13 +422,17 @@ def _command(decision: Decision, corrected: Corrected | None, about: About) -> s
         queries = corrected.labelled + round(decision.labels / people.pairs)
         return f"freshstack sample {folder} --for runs --limit {queries} --out tasks.jsonl"
     limit = f" --limit {people.needed}" if people.needed else ""
+    # No optimizer waits for an agent's replies.
+    better = "freshstack optimize CONFIG labels.jsonl --out judge.json"
+    if about.by_hand:
+        better = f"freshstack rejudge {folder} --config CONFIG --out REJUDGED"
     commands: dict[Blocked | Outcome, str] = {
         "cannot tell yet": f"freshstack refresh CONFIG{defer}",
         "few questions": f"freshstack refresh CONFIG{defer}",
         "dry run": "freshstack plan CONFIG",
         "not calibrated": f"freshstack sample {folder} --for agreement{limit} --out tasks.jsonl"
         if people.needed or not people.labels
-        else "freshstack optimize CONFIG labels.jsonl --out judge.json",
+        else better,
         "unjudged": f"freshstack extend {folder} RUN … --config CONFIG{defer}",
     }
     return commands.get(decision.blocked or decision.outcome, "")

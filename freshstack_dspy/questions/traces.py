@@ -75,11 +75,6 @@ class Span(NamedTuple):
     """Sorts the spans of a trace."""
     attributes: Mapping[str, Any]
 
-    def first(self, names: Iterable[str]) -> Any:
-        """Give the first of these attributes that there is."""
-        values = (decoded_cell(self.attributes.get(name)) for name in names)
-        return next((value for value in values if value not in (None, "")), None)
-
 
 # From rows to spans
 
@@ -123,6 +118,12 @@ def _kind(name: Any) -> str:
 
 def _first(values: Mapping[str, Any], names: Iterable[str]) -> Any:
     return next((values[name] for name in names if values.get(name) not in (None, "")), None)
+
+
+def _attribute(span: Span, names: Iterable[str]) -> Any:
+    """Give the first of these attributes that a span has."""
+    values = (decoded_cell(span.attributes.get(name)) for name in names)
+    return next((value for value in values if value not in (None, "")), None)
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
@@ -203,17 +204,19 @@ class _Trace:
         self.answer = self.session = self.start = ""
 
     def take(self, span: Span) -> None:
-        if session := span.first(_SESSIONS):
+        if session := _attribute(span, _SESSIONS):
             self.session = self.session or str(session)
         if span.start and (not self.start or span.start < self.start):
             self.start = span.start
         if span.root:
-            self.answer = message_text(span.first(_OUTPUTS), ("assistant", "ai")) or self.answer
+            self.answer = (
+                message_text(_attribute(span, _OUTPUTS), ("assistant", "ai")) or self.answer
+            )
         if span.kind == "RETRIEVER":
             scores, number = _retrieved(span)
             if self.retrieved is None or span.start < self.retrieved[0]:
                 self.retrieved = span.start, scores, number
-        value = span.first(_INPUTS)
+        value = _attribute(span, _INPUTS)
         if value is None or span.kind in _ASK_NOTHING:
             return
         prompt = span.kind == "LLM" and isinstance(value, str)  # more than the question, mostly
@@ -291,15 +294,15 @@ def _role(message: Mapping[str, Any]) -> str:
 
 def _retrieved(span: Span) -> tuple[list[float], int]:
     """The scores of the documents of a retrieval, in its order, and their number."""
-    documents = span.first(_DOCUMENTS)
+    documents = _attribute(span, _DOCUMENTS)
     if not isinstance(documents, list):  # OpenInference gives each field an attribute
         by_number: dict[int, dict[str, Any]] = {}
         for name, value in span.attributes.items():
             if field := _DOCUMENT.fullmatch(name):
                 by_number.setdefault(int(field[1]), {})[field[2]] = value
         documents = [by_number[number] for number in sorted(by_number)]
-    if not documents and span.kind == "RETRIEVER" and isinstance(span.first(_OUTPUTS), list):
-        documents = span.first(_OUTPUTS)
+    if not documents and span.kind == "RETRIEVER" and isinstance(_attribute(span, _OUTPUTS), list):
+        documents = _attribute(span, _OUTPUTS)
     return scores_of(documents), len(documents)
 
 

@@ -192,8 +192,11 @@ def pool_relevant(work: Work, made: Contents) -> Contents:
     """Keep the relevant passages of the queries that have a request and sub-questions."""
     for records, what in ((made.passages, "passages"), (made.nuggets, "sub-questions")):
         if not records:
-            why = made.failures[0].message if made.failures else "there were none"
-            raise FatalModelError(f"no group has {what}; the first failure: {why}")
+            why = "nothing failed; choose other documents or a larger model"
+            if made.failures:
+                first = made.failures[0].message
+                why = f"the first failure: {first}; {work.session.how_to_ask_again}"
+            raise FatalModelError(f"no group has {what}, so nothing was written; {why}")
     requested = {query.query_id for query in made.queries}
     nuggets = tuple(nugget for nugget in made.nuggets if nugget.query_id in requested)
     asked = {nugget.query_id for nugget in nuggets}

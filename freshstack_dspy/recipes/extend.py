@@ -267,8 +267,8 @@ class _Extension:
         """Check that labels of two judges are not mixed; those of an import may be by anybody."""
         if changes := made_otherwise(self.before.manifest, session, only="judge"):
             raise ConfigError(
-                f"{self.before.name} was judged otherwise: {'; '.join(changes)}; old and new labels "
-                "would not be comparable: go back to the old judge, add labels all the same with "
+                f"{self.before.name} was judged differently: {'; '.join(changes)}; old and new labels "
+                "would not be comparable: go back to the old judge, add labels anyway with "
                 f"{argument('keep_labels')}, or judge everything anew first: freshstack rejudge"
             )
 
@@ -363,9 +363,9 @@ def _top(collection: Collection, source: RunSource, depth: int) -> RunTop:
     wanted = set(collection.query_ids("all"))
     if not wanted & ranked.keys():
         raise CollectionError(
-            f"run {name}: none of its {len(ranked)} queries (such as {min(ranked)!r}) is one of "
-            f"{collection.name} with nuggets (such as {min(wanted, default=None)!r}); name a run over "
-            "its queries"
+            f"run {name}: none of its {len(ranked)} queries (such as {min(ranked)!r}) is a "
+            f"query of {collection.name} with nuggets (such as {min(wanted, default=None)!r}); name a "
+            "run of its queries"
         )
     top: dict[tuple[str, str], RunRank] = {}
     for query_id in sorted(wanted & ranked.keys()):

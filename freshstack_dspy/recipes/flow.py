@@ -79,8 +79,8 @@ def run_stages(work: Work, made: Contents, stages: Stages) -> Contents:
             result: Any = step(work, made)
             if not isinstance(result, Contents):
                 raise ConfigError(
-                    f"step {step} gave {result!r:.80}; it has to give what was made, as "
-                    "replace(made, notes=…)"
+                    f"step {step} returned {result!r:.80}; it must return the contents that it "
+                    "was given, with its changes: replace(made, notes=…)"
                 )
             made = result
         work.session.stop_if_deferred()
@@ -135,12 +135,12 @@ def ask(
 
 
 def no_records(program: dspy.Module, step: str, reply: Any, error: Exception) -> ConfigError:
-    """Say that a program of one's own gave what is none of its records."""
+    """Say that a user's program returned something that fits none of its records."""
     fault = first_fault(error) if isinstance(error, ValidationError) else error
     given = " ".join(repr(reply).split())
     return ConfigError(
-        f"{type(program).__name__} of step {step!r} gave what no records can be made of: {fault}; "
-        f"docs/your-own-step.md says what is needed; it gave {given:.200}"
+        f"{type(program).__name__} of step {step!r} returned no valid records: {fault}; see "
+        f"docs/your-own-step.md for what it must return; it returned {given:.200}"
     )
 
 

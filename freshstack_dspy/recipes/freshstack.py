@@ -59,7 +59,9 @@ def nuggetize(work: Work, made: Contents) -> Contents:
     nuggets = list(chain(*reused.values(), *new))
     if (new or failures) and all(nugget.doubtful for nugget in nuggets):
         work.session.stop_if_deferred()
-        why = f"the first: {failures[0].message}" if failures else "try a larger model"
+        why = "try a larger model"
+        if failures:
+            why = f"the first failure: {failures[0].message}; {work.session.how_to_ask_again}"
         raise FatalModelError(
             f"none of the {len(asked)} answers has a nugget, so nothing was written; {why}"
         )
@@ -71,10 +73,10 @@ def nuggetize(work: Work, made: Contents) -> Contents:
 def nuggets_in(query: Query, reply: Any, call_id: str | None) -> Sequence[Nugget]:
     """Take the nuggets of a prediction: records, or their texts."""
     if isinstance(reply.nuggets, str):
-        raise TypeError("nuggets is one text, and has to be a list")
+        raise TypeError("nuggets is a text; it must be a list")
     if all(isinstance(one, Nugget) for one in reply.nuggets):
         if others := {one.query_id for one in reply.nuggets} - {query.query_id}:
-            raise ValueError(f"nuggets of query {others.pop()!r}, and {query.query_id!r} was asked")
+            raise ValueError(f"nuggets of query {others.pop()!r} for {query.query_id!r}")
         return tuple(reply.nuggets)
     ids = {"query_id": query.query_id, "call_id": call_id}
     return with_near_duplicates(
@@ -144,8 +146,8 @@ def judge_pool(work: Work, made: Contents) -> Contents:
     if judged.failures and wanted == sum(one.label is None for one in judged.judgments):
         work.session.stop_if_deferred()
         raise FatalModelError(
-            f"no label came of any of the {wanted} pairs of nugget and chunk, so nothing was "
-            f"written; the first: {judged.failures[0].message}"
+            f"the judge labelled none of the {wanted} pairs of nugget and chunk, so nothing was "
+            f"written; the first failure: {judged.failures[0].message}; {work.session.how_to_ask_again}"
         )
     failures = (*made.failures, *judged.failures)
     return replace(made, judgments=judged.judgments, failures=failures)

@@ -475,8 +475,8 @@ class Window:
         if context is not None and (context - reply) / MARGIN < LEAST_ROOM:
             raise ConfigError(
                 f"replies of up to {reply} tokens leave no room for a prompt in the context of "
-                f"{context} tokens of {model.name}: lower [model] max_tokens, or say with [model] "
-                "context what really fits"
+                f"{context} tokens of {model.name}: lower [model] max_tokens, or correct "
+                "[model] context"
             )
 
     def room_next_to(self, frame: dict[str, Any]) -> int | None:

@@ -296,7 +296,7 @@ def edited_nuggets(
     ids = Counter(line.nugget_id for lines in lists.values() for line in lines if line.nugget_id)
     if twice := [nugget_id for nugget_id, times in ids.items() if times > 1]:
         raise ConfigError(
-            f"{path}: nugget_id {twice[0]!r} is there twice; give one another, or none"
+            f"{path}: nugget_id {twice[0]!r} occurs twice; change one, or leave it out"
         )
     taken.update(ids)
 

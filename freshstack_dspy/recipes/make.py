@@ -413,12 +413,12 @@ def check_reusable(before: Manifest, session: Session, *, keep_labels: bool) -> 
         raise ConfigError(
             f"[judge] scale is {config.judge.scale!r}, and the labels of {before.name} are on scale "
             f"{before.scale.name!r}: no label can be reused; write under [judge]: "
-            f'scale = "{before.scale.name}", or build the other with another out'
+            f'scale = "{before.scale.name}", or name another out'
         )
     if not keep_labels and (others := made_otherwise(before, session)):
         raise ConfigError(
-            f"{before.name} was made otherwise: {'; '.join(others)}; old and new labels would not "
-            "be comparable: go back to the old settings, reuse the old labels all the same with "
+            f"{before.name} was made differently: {'; '.join(others)}; old and new labels would not "
+            "be comparable: go back to the old settings, reuse the old labels anyway with "
             f"{argument('keep_labels')}, or judge everything anew with another out: freshstack build "
             f"{config.file}"
         )

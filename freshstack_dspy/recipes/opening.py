@@ -66,7 +66,7 @@ class AskingOptions(TypedDict, total=False):
     """Who is asked, by which programs, and who is notified."""
 
     failed: bool
-    """In mode `rerecord`: ask anew only for what failed."""
+    """In mode `rerecord`: ask anew only for what failed; in mode `defer`: for that too."""
     progress: Progress | bool | None
     """Notified of every step; True: bars, or lines in a pipe; False: nothing; None (the default):
     bars on a terminal and in a notebook."""
@@ -124,8 +124,8 @@ def configured(
         return config
     if config.file != Path("CONFIG"):
         raise ConfigError(
-            f"{config.file} names no model, and that of dspy.configure(lm=…) is taken in Python "
-            f'alone; write under [model]: name = "{lm.model}", or name = "{BASELINE}"'
+            f"{config.file} names no model, and a file never uses that of dspy.configure(lm=…); "
+            f'write under [model]: name = "{lm.model}", or name = "{BASELINE}"'
         )
     from freshstack_dspy.lm.client import RecordedLM, as_model
 
@@ -192,9 +192,12 @@ def open_session(
     check_options(options)
     check_mode(config, mode)
     provider, programs = options.get("provider"), options.get("programs") or {}
-    if options.get("failed") and mode != "rerecord":
-        failed, rerecord = argument("failed"), argument("mode", "rerecord")
-        raise ConfigError(f"{failed} asks again for what failed: it goes with {rerecord}")
+    if options.get("failed") and mode not in ("defer", "rerecord"):
+        failed, *modes = (
+            argument("failed"),
+            *(argument("mode", one) for one in ("rerecord", "defer")),
+        )
+        raise ConfigError(f"{failed} asks again for what failed: add {' or '.join(modes)}")
     roles = roles or (_roles(config) if searching else ("judge",))
     asked = () if provider else [config.model_of(role) for role in roles]
     if mode in ("live", "rerecord"):

@@ -159,7 +159,7 @@ class OwnRetriever:
         )
         if wrong := [hit for hit in hits if not math.isfinite(hit.score)]:
             raise CollectionError(
-                f"{self.name} returned the score {wrong[0].score}, {where}; scores are finite"
+                f"{self.name} returned the score {wrong[0].score}, {where}; scores must be finite"
             )
         placing.check_ids(self.name, hits)
         chunks, lost = placing.place(hits, depth)
@@ -291,8 +291,8 @@ def recorded_identities(
     names = ", ".join(sources)
     if fitting:
         raise ConfigError(
-            f"the replies hold pools by {len(fitting)} versions of {names}, and what is there does "
-            "not tell which; export the replies of the collection that you mean, with: freshstack replies "
+            f"the replies hold pools by {len(fitting)} versions of {names}, and nothing says which "
+            "one is meant; export the replies of the collection that you mean, with: freshstack replies "
             "export CONFIG, and replay from that bundle with another cache.path"
         )
     raise_if_not_recorded(sources)

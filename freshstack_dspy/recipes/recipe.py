@@ -38,7 +38,7 @@ def with_programs(recipe: Any, programs: Programs) -> FreshStack:
     """A copy of a recipe with these programs; the recipe itself where there are none."""
     if not isinstance(recipe, FreshStack):
         raise ConfigError(
-            f"{type(recipe).__name__} {recipe!r:.80} is no recipe; make an object of a subclass of "
+            f"{type(recipe).__name__} {recipe!r:.80} is not a recipe; pass an object of a subclass of "
             "freshstack_dspy.recipes.freshstack.FreshStack with stages of its own"
         )
     if not hasattr(recipe, "query_synthesizer"):

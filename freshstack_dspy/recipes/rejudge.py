@@ -145,7 +145,7 @@ def _to_judge(
         pairs += grouped(query, nuggets.get(query.query_id, []), shown, of_query)
     if not pairs:
         raise CollectionError(
-            f"{before.name}: no judged chunk has a text, so that there is nothing to judge; "
+            f"{before.name}: no judged chunk has a text, so there is nothing to judge; "
             "import it with its corpus: freshstack import … --corpus PATH"
         )
     if sample is not None:

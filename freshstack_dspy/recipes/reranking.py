@@ -123,8 +123,8 @@ class ProgramReranker:
         most = room // together
         if most < _LEAST:
             raise ConfigError(
-                f"{together} passages together have {room} tokens in the model's context: set "
-                "[reranker] window to fewer, or name a model with a larger context"
+                f"the model's context has room for {room} tokens of passages, too few for "
+                f"{together} at once: lower [reranker] window, or name a model with a larger context"
             )
         self._cut.append(sum(size > most for size in sizes))
         return [self._shortened(passage, most) for passage in passages]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from pydantic import JsonValue
 
 from freshstack_dspy.config import MODES, BuildConfig, Mode, ModelConfig, PricesConfig, Role
-from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
+from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError, argument
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.lm.batch.deferred import requests_file, write_requests
 from freshstack_dspy.lm.batch.jobs import JobFolder
@@ -189,6 +189,12 @@ class Session:
 
         with dspy.context(lm=self.lm_of(role)):
             yield
+
+    @property
+    def how_to_ask_again(self) -> str:
+        """What to do in order to ask again for what failed, for a message."""
+        mode = "defer" if self.mode == "defer" else "rerecord"
+        return f"to ask again, add {argument('mode', mode)} and {argument('failed')}"
 
     @property
     def clients(self) -> Sequence["Client"]:

@@ -7,7 +7,7 @@ from shlex import quote
 
 from freshstack_dspy.config import BuildConfig, load_config
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.lm.batch.deferred import keys_in, requests_file
+from freshstack_dspy.lm.batch.deferred import requests_waiting
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.request import BY_HAND
 from freshstack_dspy.lm.store import open_store
@@ -21,6 +21,8 @@ from freshstack_dspy.records import Record
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import (
     MANIFEST_FILE,
+    asking_again,
+    by_hand,
     is_dry_run,
     people_of,
     trust_line,
@@ -70,13 +72,13 @@ def status(source: Path | str, *, progress: Progress | bool | None = None) -> St
     if path.suffix != ".toml":
         raise ConfigError(f"{path}: neither a TOML file of a build nor the folder of a collection")
     config, typed = load_config(path), quote(str(path))
-    waiting, by_hand = _waiting(config), config.model.name.startswith(BY_HAND)
+    waiting, is_agent = _waiting(config), config.model.name.startswith(BY_HAND)
     there, first = [], []
     if waiting:
         there.append(f"{counted(waiting, 'deferred request')} waiting")
         first.append(
             NextStep(
-                command=f"freshstack requests {'next' if by_hand else 'answer'} {typed}",
+                command=f"freshstack requests {'next' if is_agent else 'answer'} {typed}",
                 why="then repeat the command that wrote them",
             )
         )
@@ -102,7 +104,7 @@ def status(source: Path | str, *, progress: Progress | bool | None = None) -> St
         NextStep(command=f"freshstack doctor {typed}", why="tries keys, models and documents"),
     )
     build = NextStep(
-        command=f"freshstack build {typed}{' --mode defer' * by_hand}",
+        command=f"freshstack build {typed}{' --mode defer' * is_agent}",
         why="makes the collection",
         cost=money(total.cost) if total.cost else "",
     )
@@ -116,11 +118,11 @@ def status(source: Path | str, *, progress: Progress | bool | None = None) -> St
 
 def _waiting(config: BuildConfig) -> int:
     """Count the deferred requests that wait for replies."""
-    store = open_store(config.cache.path, "replay") if requests_file(config).is_file() else None
+    store = open_store(config.cache.path, "replay")
     if store is None:
         return 0
     with closing(store):
-        return sum(store.waiting(key) is not None for key in keys_in(requests_file(config)))
+        return len(requests_waiting(store, config))
 
 
 def _of_collection(folder: Path, name: str, config: Path | None, there: list[str]) -> Status:
@@ -159,7 +161,7 @@ def _next(collection: StoredCollection, folder: Path, config: Path | None) -> It
     typed = quote(str(folder))
     if manifest.counts.unlabelled:
         yield NextStep(
-            command=f"freshstack build {named} --mode rerecord --failed",
+            command=f"freshstack build {named} {asking_again(manifest)}",
             why="asks again for what failed",
         )
     if is_dry_run(manifest):
@@ -171,6 +173,11 @@ def _next(collection: StoredCollection, folder: Path, config: Path | None) -> It
             command=f"freshstack sample {typed} --for agreement --limit {needed} --out tasks.jsonl",
             why="draws pairs for people to label, which says how far the labels can be trusted",
             cost=f"{needed} pairs to label",
+        )
+    elif uncalibrated(manifest) and by_hand(manifest):
+        yield NextStep(
+            command=f"freshstack rejudge {typed} --config {named} --out {quote(f'{folder}-rejudged')}",
+            why="people agree too little with the agent that judged; name another [judge] model first",
         )
     elif uncalibrated(manifest):
         yield NextStep(

@@ -121,8 +121,8 @@ class Synthesis:
                     # Stop before a whole corpus is paid for in vain.
                     if failed == asked >= min(_MOST_FAILED, len(self._seeds)):
                         raise FatalModelError(
-                            f"no question came of any of {failed} seeds, so no more are tried; "
-                            f"the last: {drafts}"
+                            f"the model wrote no question from any of {failed} seeds, so no more "
+                            f"are tried; the last failure: {drafts}; {self._session.how_to_ask_again}"
                         )
                     continue
                 for query, reason in drafts:

@@ -88,8 +88,8 @@ def grade(work: Work, made: Contents) -> Contents:
     if failures and not grades:
         work.session.stop_if_deferred()
         raise FatalModelError(
-            f"no passage has a grade of relevance, so nothing was written; the first: "
-            f"{failures[0].message}"
+            "no passage could be graded for relevance, so nothing was written; the first failure: "
+            f"{failures[0].message}; {work.session.how_to_ask_again}"
         )
     candidates = tuple(
         one.model_copy(update={"relevance": grades.get((one.query_id, one.chunk_id))})
@@ -173,7 +173,7 @@ def nuggets_of(work: Work, made: Contents) -> Contents:
     if asked and not any(kept) and failures:
         raise FatalModelError(
             f"none of the {len(asked)} questions has a nugget from its relevant passages, so "
-            f"nothing was written; the first: {failures[0].message}"
+            f"nothing was written; the first failure: {failures[0].message}; {session.how_to_ask_again}"
         )
     nuggets = tuple(chain(*reused.values(), *kept))
     return replace(made, nuggets=nuggets, failures=(*made.failures, *failures))

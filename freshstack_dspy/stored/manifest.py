@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Mapping
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -242,6 +243,13 @@ def by_hand(manifest: Manifest, step: str = "support") -> bool:
     """Tell whether an agent may have answered the requests of a step."""
     models = manifest.models.get(step, (manifest.model,))
     return any(model.startswith(BY_HAND) for model in models)
+
+
+def asking_again(manifest: Manifest) -> str:
+    """Give the options that ask again for what failed: an agent's requests can only be deferred."""
+    models = {manifest.model, *chain(*manifest.models.values())}
+    agent = any(model.startswith(BY_HAND) for model in models)
+    return f"--mode {'defer' if agent else 'rerecord'} --failed"
 
 
 def exported_from(manifest: Manifest) -> dict[str, str]:

@@ -33,7 +33,7 @@ from freshstack_dspy.recipes.stale import Change, Stale, StaleLabel, StaleNugget
 from freshstack_dspy.recipes.status import Status
 from freshstack_dspy.records import in_order_of_steps
 from freshstack_dspy.stored.contents import FROM_PASSAGES, listed, some_of
-from freshstack_dspy.stored.manifest import Manifest
+from freshstack_dspy.stored.manifest import Manifest, asking_again
 from freshstack_dspy.views.collection import tallies_table
 
 COMPARED = ("queries", "nuggets", "chunks", "pool", "judgments")
@@ -373,7 +373,8 @@ def _faults(collection: Collection, path: Path) -> Iterator[str]:
     failed = sum(n for statuses in counts.failures.values() for n in statuses.values()) - dropped
     if failed:
         imported = collection.manifest.recipe.startswith("import:")
-        again = "and ask for them again with: freshstack build CONFIG --mode rerecord --failed"
+        options = asking_again(collection.manifest)
+        again = f"and ask for them again with: freshstack build CONFIG {options}"
         hint = "" if imported else f", {again}"
         yield f"{counted(failed, 'failure')}; see {path / 'failures.jsonl'}{hint}"
     if collection.manifest.scale.name == "support" and counts.evidence < counts.supported:
@@ -403,7 +404,8 @@ def _extended(extended: Extended, path: Path | str) -> Iterator[str]:
     yield f"supported pairs: {before.supported:,}, now {now.counts.supported:,}"
     yield f"slices: {listed(now.counts.slices)}"
     if extended.failed:
-        yield f"{counted(extended.failed, 'pair')} failed; extend with --mode rerecord --failed to ask for them again"
+        failed = counted(extended.failed, "pair")
+        yield f"{failed} failed; extend with {asking_again(now)} to ask for them again"
     yield extended.collection.labels_by
     yield f"{path}: content hash {now.content_hash}"
 
@@ -466,7 +468,8 @@ def _rejudged(rejudged: Rejudged, path: Path | None, changes: Path | None) -> It
     if rejudged.collection is None or rejudged.difference is None:
         return
     if failed := rejudged.failed - rejudged.textless:
-        yield f"{counted(failed, 'pair')} failed; rejudge with --mode rerecord --failed to ask for them again"
+        options = asking_again(rejudged.collection.manifest)
+        yield f"{counted(failed, 'pair')} failed; rejudge with {options} to ask for them again"
     where = f": {changes}" if changes else ""
     yield f"{rejudged.difference.judgments.changed:,} pairs have another label than before{where}"
     yield rejudged.collection.labels_by

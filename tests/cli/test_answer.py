@@ -116,7 +116,7 @@ def test_a_comparer_has_a_name_and_a_threshold(freshstack: Command, desk: Path) 
     for wrong in ("bleu", "bleu=0.5", "token_f1=high"):
         done = freshstack(*words, "--comparer", wrong)
         assert done.code == 1
-        assert f"--comparer {wrong}: give one of yes_no, graded" in done.err
+        assert f"--comparer {wrong}: allowed: yes_no, graded" in done.err
     done = freshstack(*words, "--comparer", "token_f1=0.25", "--comparer", "exact_match")
     assert done.code == 0, done.err
     assert "by token_f1 ≥ 0.25; next to it exact_match ≥ 1" in " ".join(done.out.split())

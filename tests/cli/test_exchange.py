@@ -35,8 +35,8 @@ def test_export_says_what_it_wrote_and_what_it_left_out(
 @pytest.mark.parametrize(
     ("words", "fault"),
     [
-        (("--format", "hf"), "name a folder"),
-        (("--format", "beir", "--push", "ada/small"), "name a folder"),
+        (("--format", "hf"), "--out FOLDER"),
+        (("--format", "beir", "--push", "ada/small"), "--out FOLDER"),
         (("--format", "hf", "--push", "ada/small"), "set HF_TOKEN"),
         (("--format", "beir", "--out", "missing.txt/x/y"), "missing.txt"),
     ],

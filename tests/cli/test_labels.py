@@ -76,10 +76,10 @@ def test_options_allow_what_the_functions_take(freshstack: Command) -> None:
     ("words", "said"),
     [
         (("tasks.jsonl",), "say with --annotator who labels"),
-        (("tasks.jsonl", "--annotator", "ana", "--query", "1"), "--query are for a collection"),
+        (("tasks.jsonl", "--annotator", "ana", "--query", "1"), "--query"),
         (("{}", "--annotator", "ana", "--blind"), "draw tasks with: freshstack sample"),
         (("{}", "--annotator", " "), "--annotator is empty"),
-        (("{}", "--annotator", "../ana"), "give --out"),
+        (("{}", "--annotator", "../ana"), "--out"),
         (("{}", "--labels", "tasks.jsonl"), "tasks.jsonl:1: not a label"),
     ],
 )

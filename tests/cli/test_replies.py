@@ -160,7 +160,7 @@ def test_what_failed_is_printed_with_its_reason_and_sent_again(
     assert done.code == 1
     assert "6 imported; 3 failed (" in done.out
     assert "\n  3 x overloaded" in done.out
-    assert "what has no reply waits again; send it with:" in done.out
+    assert f"freshstack requests submit {deferred}" in done.out
     assert "3 requests to send, in 1 batch; 6 answered already\n" in again.out
     assert freshstack("requests", "status", deferred).code == 0
 
@@ -216,3 +216,62 @@ def test_requests_that_cannot_be_answered_are_a_line_before_any_is_sent(
     (tmp_path / "cache/requests").mkdir()
     shutil.copy(tmp_path / "requests/small.jsonl", tmp_path / "cache/requests")
     assert "9 not waiting here" in said(config)
+
+
+AGENT = {"name": "agent/me", "reasks": 0}
+
+
+def write_replies(deferred: Path, *, whole: bool = True) -> Path:
+    """Write a hand's replies to requests: verdicts on all chunks, or on the first of each alone."""
+    lines = []
+    for line in map(json.loads, deferred.read_text().splitlines()):
+        inputs = inputs_of([message["content"] for message in line["body"]["messages"]])
+        says = SCRIPTS[task(inputs)](inputs)
+        if not whole and "verdicts" in says:
+            says["verdicts"] = says["verdicts"][:1]
+        lines.append(json.dumps({"custom_id": line["custom_id"], "content": says}) + "\n")
+    path = deferred.with_name("replies.jsonl")
+    path.write_text("".join(lines))
+    return path
+
+
+def test_an_agent_is_asked_again_for_what_failed(freshstack: Command, tmp_path: Path) -> None:
+    config, deferred = write_domain(tmp_path, model=AGENT), tmp_path / "requests/small.jsonl"
+    for _ in range(2):
+        assert freshstack("build", config, "--mode", "defer").code == 3
+        replies = write_replies(deferred, whole=False)
+        done = freshstack("requests", "answer", config, "--from", replies)
+        assert done.code == 0, done.out
+    failed = freshstack("build", config, "--mode", "defer")
+    assert failed.code == 1, failed.err
+    again = json.loads(freshstack("status", config, "--json").out)["next"][0]["command"].split()[1:]
+    assert freshstack(*again).code == 3
+    answered = freshstack("requests", "answer", config, "--from", write_replies(deferred))
+    assert answered.out.endswith(f" freshstack {' '.join(again)}\n")
+    assert freshstack(*again).code == 0
+    assert not Collection.load(tmp_path / "collection").failures
+
+
+def test_a_build_counts_its_own_requests_and_names_its_command_from_everywhere(
+    freshstack: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two configurations share a store, and the second is typed by a relative path."""
+    config = write_domain(tmp_path, model=AGENT)
+    assert freshstack("build", config, "--mode", "defer").code == 3
+    config = write_domain(tmp_path, model=AGENT, queries={"limit": 1})
+    config.write_text(config.read_text().replace('"small"', '"other"'))
+    assert freshstack("build", "build.toml", "--mode", "defer").code == 3
+    (tmp_path / "none.jsonl").touch()
+    answer = ("requests", "answer", config, "--from", tmp_path / "none.jsonl")
+    for words in (("requests", "status", config), answer):
+        assert json.loads(freshstack(*words, "--json").out)["waiting"] == 3
+    assert freshstack("status", config).out.count("3 deferred requests waiting") == 1
+
+    replies = write_replies(tmp_path / "requests/other.jsonl")
+    here = freshstack("requests", "answer", config, "--from", replies)
+    assert here.out.endswith(" freshstack build build.toml --mode defer\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    there = freshstack("requests", "next", config)
+    command = f"cd {tmp_path} && freshstack build build.toml --mode defer\n"
+    assert there.out.endswith(f" {command}")

@@ -166,6 +166,8 @@ def test_chunks_that_every_reply_leaves_out_have_no_label_and_the_others_keep_th
     )
     assert {one.call_id for one in failed} == {judged.failure.call_id}
     assert ask(lm_to(store, None, "replay", reasks=reasks)).judgments == judged.judgments
+    healed = ask(lm_to(store, ScriptedProvider(), "rerecord", reasks=reasks))
+    assert labels(healed.judgments) == LABELS
 
 
 @pytest.mark.parametrize(

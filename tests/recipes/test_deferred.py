@@ -8,7 +8,12 @@ import pytest
 
 from freshstack_dspy import BuildConfig, ReplyStore, build
 from freshstack_dspy.errors import DeferredError
-from freshstack_dspy.lm.batch.deferred import ImportReport, import_replies, requests_file
+from freshstack_dspy.lm.batch.deferred import (
+    ImportReport,
+    import_replies,
+    keys_in,
+    requests_file,
+)
 from freshstack_dspy.recipes import pooling
 from tests.heard import Heard
 
@@ -63,7 +68,7 @@ def hand_in(config: BuildConfig, replies: list[Line], folder: Path) -> ImportRep
     file.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
     store = ReplyStore(config.cache.path)
     try:
-        return import_replies(store, file)
+        return import_replies(store, file, keys=keys_in(requests_file(config)))
     finally:
         store.close()
 

@@ -157,23 +157,19 @@ def test_a_query_whose_expansion_failed_is_pooled_by_the_other_techniques(
 
 
 @pytest.mark.parametrize(
-    ("task", "message", "mode"),
-    [
-        ("NuggetizeAnswer", "none of the 3 answers has a nugget", "rerecord"),
-        ("JudgeSupportLevel", r"no label came of any of the \d+ pairs .*: .*refused", "replay"),
-    ],
+    ("task", "mode"), [("NuggetizeAnswer", "rerecord"), ("JudgeSupportLevel", "replay")]
 )
 def test_where_all_fails_the_collection_that_is_there_is_kept(
-    usual: Built, copied: Callable[[str], BuildConfig], task: str, message: str, mode: Mode
+    usual: Built, copied: Callable[[str], BuildConfig], task: str, mode: Mode
 ) -> None:
     """A server that says nothing of use must not replace a good collection with an empty one."""
     config = copied("usual")
     failing = ScriptedProvider(**{task: refuse})
-    with pytest.raises(FatalModelError, match=message):
+    with pytest.raises(FatalModelError, match="refused"):
         build(config, mode="rerecord", provider=failing)
     assert failing.calls[task] < 10, "nothing was asked after it"
 
-    with pytest.raises(FatalModelError, match=message):
+    with pytest.raises(FatalModelError, match="refused"):
         build(config, mode=mode, provider=failing)
 
     assert Collection.load(config.out).manifest == usual.collection.manifest

@@ -124,7 +124,7 @@ def test_deferred_requests_come_first(tmp_path: Path) -> None:
     with pytest.raises(FreshstackError, match="answer"):
         build(domain(tmp_path), mode="defer")
     with closing(ReplyStore(tmp_path / "cache")) as store:
-        waiting = store.count_waiting()
+        waiting = len(list(store.deferred()))
     found = status(tmp_path / "build.toml")
     assert found.there == (f"{waiting} deferred requests waiting",)
     assert found.next[0].command.startswith("freshstack requests")

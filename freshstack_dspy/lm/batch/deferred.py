@@ -8,8 +8,9 @@ the build goes on. Each line of the replies is either what a batch API gives bac
 
 import functools
 import json
+import shlex
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,9 +39,24 @@ def requests_file(config: BuildConfig) -> Path:
     return config.cache.path.parent / "requests" / f"{config.name}.jsonl"
 
 
-def command_file(requests: Path) -> Path:
-    """Where the command that wrote a requests file is kept, as it was typed."""
+def _command_file(requests: Path) -> Path:
+    """Where the command that wrote a requests file is kept."""
     return requests.with_suffix(".command")
+
+
+def keep_command(requests: Path, words: Sequence[str]) -> None:
+    """Keep the command that wrote a requests file, with the folder where it was typed."""
+    _command_file(requests).write_text(f"{_from_here()}{shlex.join(words)}", encoding="utf-8")
+
+
+def kept_command(requests: Path) -> str | None:
+    """The command that wrote a requests file, as it is to be typed here."""
+    file = _command_file(requests)
+    return file.read_text(encoding="utf-8").removeprefix(_from_here()) if file.is_file() else None
+
+
+def _from_here() -> str:
+    return f"cd {shlex.quote(str(Path.cwd()))} && "
 
 
 def write_requests(store: ReplyStore, path: Path, steps: Mapping[str, str]) -> int:
@@ -50,7 +66,7 @@ def write_requests(store: ReplyStore, path: Path, steps: Mapping[str, str]) -> i
     """
     written = 0
     try:
-        command_file(path).unlink(missing_ok=True)
+        _command_file(path).unlink(missing_ok=True)
         with replace_file(path) as partial, partial.open("wb") as file:
             for request in store.deferred():
                 if request.key in steps:
@@ -72,6 +88,17 @@ def keys_in(file: Path) -> Iterator[str]:
         raise StoreError(f"{file}: the requests cannot be read: {error}; {again}") from error
     except (ValueError, LookupError, TypeError):
         raise StoreError(f"{file}: not a file of deferred requests; {again}") from None
+
+
+def requests_waiting(store: ReplyStore, config: BuildConfig) -> list[ChatRequest]:
+    """The requests of a configuration's last deferred command that have no reply yet."""
+    file = requests_file(config)
+    return waiting_among(store, keys_in(file)) if file.is_file() else []
+
+
+def waiting_among(store: ReplyStore, keys: Iterable[str]) -> list[ChatRequest]:
+    """The requests of these keys that have no reply yet."""
+    return [request for key in keys if (request := store.waiting(key)) is not None]
 
 
 def _question_of(request: ChatRequest) -> str:
@@ -118,19 +145,17 @@ class NextRequests(NamedTuple):
 
 
 def next_requests(
-    store: ReplyStore, keys: Iterable[str], config: Path | str, *, max_tokens: int = 30_000
+    waiting: Sequence[ChatRequest], config: Path | str, *, max_tokens: int = 30_000
 ) -> NextRequests:
     """Write the next waiting requests as one text, for a coding agent or a person to answer.
 
     Requests with the same instructions stand together below them.
 
     Args:
-        store: Where they wait.
-        keys: Of the requests of one build.
+        waiting: The requests of one build.
         config: Its configuration, for what to type.
         max_tokens: How long the text may be, in tokens of cl100k_base; one request at least is given.
     """
-    waiting = [request for key in keys if (request := store.waiting(key)) is not None]
     texts: dict[str, list[str]] = {}
     room, number = max_tokens, 0
     for request in waiting:
@@ -172,7 +197,7 @@ class ImportReport(Record):
     repeated: tuple[str, ...] = ()
     """Lines whose request was answered by an earlier line, or already in the store."""
     waiting: int = Field(default=0, ge=0)
-    """Requests that still wait for a reply."""
+    """Requests of the build, or of the batch, that still wait for a reply."""
     reasons: tuple[str, ...] = ()
     """Why lines failed or are invalid: by line if a person wrote them, or else how often."""
 
@@ -207,7 +232,7 @@ def import_replies(
     """Record the replies of a file, line by line, to the requests that wait in a store.
 
     A request is named by its key, or, if that is one of `keys`, by the first 16 characters of it;
-    those of `keys` that still wait are counted, or without any, all that wait in the store.
+    those of `keys` that still wait are counted.
 
     A person's answer that does not fit its request is refused, and one that does replaces what was
     recorded before. A batch's reply is paid for, in the name of the account, and recorded as it is;
@@ -234,15 +259,11 @@ def import_replies(
 
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as lines:
-            report = record_answers(
-                store, numbered(lines), prices, account, model or ModelConfig(), fault=fault
-            )
+            answers, keys = numbered(lines), named.values()
+            model = model or ModelConfig()
+            return record_answers(store, answers, prices, account, model, keys, fault=fault)
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"{path}: the replies cannot be read: {error}") from error
-    if not named:
-        return report
-    waiting = sum(store.waiting(key) is not None for key in named.values())
-    return report.model_copy(update={"waiting": waiting})
 
 
 # Lines of replies
@@ -344,11 +365,12 @@ def record_answers(
     prices: PricesConfig | None,
     account: str | None,
     model: ModelConfig,
+    keys: Collection[str],
     *,
-    only: Container[str] | None = None,
+    only: bool = False,
     fault: "Fault | None" = None,
 ) -> ImportReport:
-    """Record answers to the keys in `only` (None: all); see `import_replies`."""
+    """Record answers, to `keys` alone if `only`; see `import_replies`."""
     fault = fault or fault_in
     groups: dict[str, list[str]] = {name: [] for name in ("imported", *_GROUPS)}
     reasons: Counter[str] = Counter()
@@ -375,7 +397,7 @@ def record_answers(
         waiting = store.waiting(key)
         existing = store.get(key) if waiting is None else None
         request = waiting if existing is None else existing.request
-        if only is not None and key not in only:
+        if only and key not in keys:
             request = None
         group, why = _judged(answer, request, existing, fault, again=key in recorded)
         if request is not None and group in ("imported", "replaced"):
@@ -395,7 +417,7 @@ def record_answers(
     ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return ImportReport(
         imported=len(groups["imported"]),
-        waiting=store.count_waiting(),
+        waiting=len(waiting_among(store, keys)),
         reasons=(*lines, *(f"{count} x {why}" for why, count in ordered)),
         **{name: tuple(groups[name]) for name in _GROUPS},
     )

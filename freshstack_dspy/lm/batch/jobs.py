@@ -302,7 +302,8 @@ class Batches:
             self._model.prices or self._config.prices,
             self._config.name,
             self._model,
-            only=frozenset(job.keys),
+            frozenset(job.keys),
+            only=True,
         )
         unanswered = len(set(job.keys) - {answer.custom_id for answer in answers})
         return self.folder.save(job, step="ended", report=report, unanswered=unanswered)

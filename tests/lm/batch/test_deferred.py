@@ -19,6 +19,7 @@ from freshstack_dspy.lm.batch.deferred import (
     fault_in,
     import_replies,
     next_requests,
+    waiting_among,
     write_requests,
 )
 from freshstack_dspy.lm.request import ChatMessage, ChatRequest
@@ -45,6 +46,11 @@ def batch_line(custom_id: str, content: str | None = "hi", **changes: Any) -> di
 def write_lines(path: Path, *lines: Any) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
+
+
+def keys_of(store: ReplyStore) -> list[str]:
+    """What waits in the store."""
+    return [request.key for request in store.deferred()]
 
 
 @pytest.fixture
@@ -137,7 +143,7 @@ def test_what_was_not_imported_is_counted_and_named(store: ReplyStore, replies_f
         {"custom_id": ask("empty").key},
         {"custom_id": "\x1b[31mstranger", "content": "hi"},
     )
-    report = import_replies(store, replies_file)
+    report = import_replies(store, replies_file, keys=keys_of(store))
     twice, there = store.get(ask("twice").key), store.get(ask("already there").key)
 
     assert report == ImportReport(
@@ -188,7 +194,7 @@ def test_a_line_in_neither_format_is_named_by_number_and_costs_only_itself(
     store.defer(ask("good"))
     good = json.dumps({"custom_id": ask("good").key, "content": "hi"})
     replies_file.write_text(f"{line}\n\n{good}\n{line}", encoding="utf-8")
-    report = import_replies(store, replies_file)
+    report = import_replies(store, replies_file, keys=keys_of(store))
 
     assert (report.imported, len(report.invalid), report.waiting) == (1, 2, 1)
     assert [reason.split(": neither")[0] for reason in report.reasons] == ["line 1", "line 4"]
@@ -199,10 +205,11 @@ def test_a_reply_to_what_had_a_dead_end_is_waited_for_no_longer(
 ) -> None:
     store.put(reply("cut off", status="truncated", finish_reason="length"))
     store.defer(ask())
-    report = import_replies(store, write_lines(replies_file, batch_line(KEY), batch_line(KEY)))
+    lines = write_lines(replies_file, batch_line(KEY), batch_line(KEY))
+    report = import_replies(store, lines, keys=keys_of(store))
 
     assert (report.imported, report.repeated, report.waiting) == (1, (KEY,), 0)
-    assert store.count_waiting() == 0
+    assert list(store.deferred()) == []
 
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -222,7 +229,7 @@ def test_a_person_s_answer_must_fit_its_request_and_a_batch_s_is_paid_for_anyway
         {"custom_id": typo, "content": "one"},
         batch_line(batch, "one"),
     )
-    report = import_replies(store, replies_file)
+    report = import_replies(store, replies_file, keys=keys_of(store))
 
     assert (report.imported, report.invalid, report.waiting) == (2, (typo,), 1)
     assert report.faulty
@@ -294,7 +301,7 @@ def test_the_next_requests_are_one_text_that_names_them_shortly(
     for each in (*requests, ask("of another build")):
         store.defer(each)
     keys = [each.key for each in requests]
-    text, number, waiting = next_requests(store, keys, "b.toml", max_tokens=300)
+    text, number, waiting = next_requests(waiting_among(store, keys), "b.toml", max_tokens=300)
 
     assert (number, waiting) == (2, 3)
     assert "2 of 3 waiting" in text
@@ -304,7 +311,7 @@ def test_the_next_requests_are_one_text_that_names_them_shortly(
     lines = [{"custom_id": id_, "content": {"n": 1}} for id_ in ids]
     report = import_replies(store, write_lines(replies_file, *lines), keys=keys)
     assert (report.imported, report.waiting, report.faulty) == (2, 1, False)
-    rest = next_requests(store, keys, "b.toml", max_tokens=1).text
+    rest = next_requests(waiting_among(store, keys), "b.toml", max_tokens=1).text
     assert "1 of 1 waiting" in rest, "one request at least is handed out"
     store.put(reply_to(requests[2]))
-    assert not next_requests(store, keys, "b.toml").number
+    assert not next_requests(waiting_among(store, keys), "b.toml").number

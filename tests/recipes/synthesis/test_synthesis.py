@@ -193,7 +193,7 @@ def test_failures_are_counted_and_never_become_queries(tmp_path: Path) -> None:
 def test_a_model_that_never_answers_is_not_asked_about_the_whole_corpus(tmp_path: Path) -> None:
     provider = scripted(SynthesizeQueries=lambda _: Said("Never."))
 
-    with pytest.raises(FatalModelError, match=r"no question came of any of 10 seeds"):
+    with pytest.raises(FatalModelError, match="10 seeds"):
         made_alone(workshop(tmp_path, queries={"count": 2}), provider)
 
 
