@@ -329,7 +329,7 @@ STRANGE = Nugget(nugget_id="q_0", query_id="q", text="It is of another.", call_i
         ({"programs": {"nuggetizer": OtherInputs()}}, "OtherInputs.forward must take query"),
         ({"programs": {"nuggetizer": "nowhere:Sentences"}}, "No module named 'nowhere'"),
         ({"programs": {"nuggetizer": Gives(dspy.Prediction(facts=[]))}}, "no attribute 'nuggets'"),
-        ({"programs": {"nuggetizer": GivesNuggets("One. Two.")}}, "has to be a list"),
+        ({"programs": {"nuggetizer": GivesNuggets("One. Two.")}}, "a list"),
         ({"programs": {"nuggetizer": GivesNuggets([{"text": "One."}])}}, "text: Input should be"),
         ({"programs": {"nuggetizer": GivesNuggets([STRANGE])}}, "nuggets of query 'q'"),
         (
@@ -338,7 +338,7 @@ STRANGE = Nugget(nugget_id="q_0", query_id="q", text="It is of another.", call_i
         ),
         ({"programs": {"support_judge": Judges()}}, "a judgment of each nugget is needed"),
         ({"programs": {"support_judge": JudgesOnce()}}, "must take query, nuggets, chunks, vote"),
-        ({"recipe": Sentences()}, "is no recipe"),
+        ({"recipe": Sentences()}, "recipe"),
     ],
 )
 def test_what_cannot_be_a_program_is_named_at_the_start(

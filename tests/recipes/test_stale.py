@@ -172,7 +172,7 @@ def test_what_is_true_at_a_commit_has_its_date(
     ("sections", "error", "says"),
     [
         ({}, ConfigError, "no collection to refresh; type: freshstack build"),
-        ({"model": {"name": "openai/other"}}, ConfigError, "was made otherwise: model"),
+        ({"model": {"name": "openai/other"}}, ConfigError, "now 'openai/other"),
         ({"judge": {"scale": "binary"}}, ConfigError, "no label can be reused"),
     ],
 )
