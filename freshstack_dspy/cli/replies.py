@@ -358,7 +358,10 @@ def _end(
         job.submission in begun and (job.report is None or job.report.faulty or job.unanswered > 0)
         for job in jobs
     )
-    submit = f"freshstack requests submit {config}"
+    from freshstack_dspy.lm.request import BY_HAND
+
+    by_hand = settings.model.name.startswith(BY_HAND)
+    submit = f"freshstack requests {'next' if by_hand else 'submit'} {config}"
     if pending:
         batches = counted(pending, "batch", "batches")
         advice = Text(f"{batches} underway; {counted(waiting, 'request')} waiting for a reply")

@@ -387,6 +387,8 @@ class Session:
 class SingleCall:
     """A session in which one query is run by itself: it defers, shows and counts nothing."""
 
+    how_to_ask_again = "to ask again, use connect(…, mode='rerecord', failed=True)"
+
     def __init__(self, config: BuildConfig) -> None:
         self.config = config
         self.progress = NoProgress()
