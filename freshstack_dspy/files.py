@@ -373,8 +373,10 @@ def replace_folder(path: Path) -> Iterator[Path]:
 
 def existing_folder(path: Path) -> Path:
     """Give the folder for `path`: itself, or the whole one if a replacement was cut short."""
+    if path.exists():  # as "." is, which has no name
+        return path
     previous = _previous(path)
-    return previous if previous.exists() and not path.exists() else path
+    return previous if previous.exists() else path
 
 
 def _finish(path: Path) -> None:

@@ -149,8 +149,8 @@ def find_columns(present: Iterable[str], named: Mapping[str, str], place: str) -
                 break
     if "question" not in chosen:
         raise SourceError(
-            f"{place}: no column is called as a question is; name it: --columns question=NAME; "
-            f"there are: {listed}"
+            f"{place}: no column has a usual name for the question; name it: --columns "
+            f"question=NAME; columns: {listed or 'none'}"
         )
     return chosen
 

@@ -408,10 +408,17 @@ class ReplyStore(Recorded):
         try:
             yield
         except (sqlite3.Error, OSError, diskcache.Timeout) as error:
+            advice = "check the disk's free space and the folder's permissions"
+            if type(error) is sqlite3.DatabaseError:  # it is no database, or a malformed one
+                advice = (
+                    "move the folder away and record its replies again with: freshstack replies "
+                    "import BUNDLE CONFIG"
+                )
+            elif "locked" in str(error):
+                advice = "run this again when the other process has ended"
             raise StoreError(
                 f"{self.path}: the replies store cannot be read or written: "
-                f"{str(error) or 'it is locked or read-only'}; "
-                "check the disk's free space and the folder's permissions"
+                f"{str(error) or 'it is locked or read-only'}; {advice}"
             ) from error
 
 

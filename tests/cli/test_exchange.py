@@ -1,5 +1,6 @@
 """`freshstack export`, `import`, `validate` and `leaderboard`."""
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -69,6 +70,8 @@ def test_import_names_who_made_the_labels(freshstack: Command, built: Path, tmp_
 def test_validate_lists_faults_and_fails(freshstack: Command, tmp_path: Path) -> None:
     write_small(tmp_path / "c")
     whole = freshstack("validate", "c")
+    with contextlib.chdir("c"):
+        assert freshstack("validate", ".").out == whole.out.replace("c: ", ".: ", 1)
     (tmp_path / "c/skipped.jsonl").unlink()
     broken = freshstack("validate", "c")
 

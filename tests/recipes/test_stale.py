@@ -1,6 +1,7 @@
 """What is stale is what a refresh then changes, and what it asks; and nothing is sent for it."""
 
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,42 @@ def test_evidence_is_followed_or_moved_or_gone(config: BuildConfig) -> None:
     assert calls(found) == provider.calls.total() == after.calls > 0
     lost = {id_ for one in after.collection.slices for id_ in one.unsupported_nuggets}
     assert {one.nugget_id for one in found.nuggets if one.unsupported} <= lost
+
+
+AROUND, AGAIN = f"Ask no one.\n\n{RESET}", f"Ask no one, or two.\n\n{RESET}"
+REWORDED = "# Resetting the dial\n\nIf the dial sticks, reset it two times.\n"
+
+
+@pytest.mark.parametrize(
+    ("pages", "followed"),
+    [
+        ((AROUND, AGAIN), (1, 1)),
+        ((AROUND, AROUND), (1, 0)),
+        ((AROUND, RESET), (1, 1)),
+        ((AROUND, REWORDED), (1, 0)),
+        ((REWORDED, RESET), (0, 0)),
+    ],
+)
+def test_stale_refresh_and_diff_count_alike_what_followed(
+    config: BuildConfig, pages: tuple[str, ...], followed: tuple[int, ...]
+) -> None:
+    """Each judgment before is unchanged or changed once, and each one after was there or is new."""
+    first = Collection.load(shutil.copytree(config.out, config.out.with_name("first")))
+    for page, number in zip(pages, followed, strict=True):
+        put(config, "docs/reset.md", page)
+        before, said = Collection.load(config.out), stale(config)
+        found = refreshed(config)
+        counts = (said.kept, said.followed, said.elsewhere)
+        assert (said.followed, found.difference.followed) == (number, number)
+        assert said.supported == said.kept + said.followed + len(said.labels), counts
+        for old, changed in (
+            (before, found.difference),
+            (first, first.diff(found.collection)),
+        ):
+            tally = Counter(one.change for one in changed.changes if one.kind == "judgment")
+            assert tally["followed"] == changed.followed
+            gone = len(old.judgments) - tally["dropped"] + tally["added"]
+            assert gone == len(found.collection.judgments)
 
 
 def test_a_label_holds_where_its_chunk_is_elsewhere_in_its_file(tmp_path: Path) -> None:
