@@ -359,9 +359,9 @@ def _read_run(path: Path) -> Iterator["pa.RecordBatch"]:
 
 
 class ChunkIds(Set[str]):
-    """The ids of chunks in their order, as one Arrow array; the row of one is found by bisection."""
+    """The ids of chunks in their order, in an Arrow array; the row of one is found by bisection."""
 
-    def __init__(self, array: "pa.LargeStringArray") -> None:
+    def __init__(self, array: "pa.ChunkedArray | pa.LargeStringArray") -> None:
         self.array = array
 
     def row(self, chunk_id: str) -> int | None:
@@ -385,7 +385,10 @@ class ChunkIds(Set[str]):
 
     def __rsub__(self, others: Set[str]) -> set[str]:
         """Those of a set that are not among these, in one pass: no set of these is made."""
-        return set(others).difference(self)
+        missing = set(others)
+        for start in range(0, len(self), ROWS):
+            missing.difference_update(self.array.slice(start, ROWS).to_pylist())
+        return missing
 
     @classmethod
     def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
@@ -456,8 +459,7 @@ class ChunkFile:
 
         with self._reading():
             columns = (batch.column(0) for batch in self._file.batches(ROWS, ["chunk_id"]))
-            column = pa.chunked_array(columns, pa.string()).cast(pa.large_string())
-        return ChunkIds(column.combine_chunks())
+            return ChunkIds(pa.chunked_array(columns, pa.string()))
 
     @cached_property
     def tokens(self) -> "np.ndarray[Any, np.dtype[np.int64]]":

@@ -330,7 +330,7 @@ def evaluate(
         most_results=max((len(ids.get(query, ())) for query in queries), default=0),
         tied=tuple(query for query in queries if _all_tied(measured_run, query)),
         conventions=conventions,
-        unjudged=tuple(_unjudged(judgments, ordered, each) for each in cutoffs),
+        unjudged=_unjudged(judgments, ordered, cutoffs),
         passages=passages,
         dry_run=judgments.dry_run,
         questions={q: text for q, text in judgments.questions.items() if q in values},
@@ -374,7 +374,9 @@ def _measured(
         if value is None:
             why = "no value" if judged.reference.supported else "no relevant chunk"
             without_value.setdefault(measure.name, {})[query] = why
-        values[measure.name], values_alone[measure.name] = value or 0.0, of_judged or 0.0
+        values[measure.name] = value or 0.0
+        if condensed:
+            values_alone[measure.name] = of_judged or 0.0
     return values, values_alone
 
 
@@ -409,22 +411,29 @@ def _notes(qrels: NuggetQrels, run: PassageRun, covered: float) -> PassageNotes:
     )
 
 
-def _unjudged(qrels: NuggetQrels, run: Run, measure: Measure) -> Unjudged:
-    shares: dict[str, float] = {}
-    failed: dict[str, int] = {}
+def _unjudged(qrels: NuggetQrels, run: Run, measures: Sequence[Measure]) -> tuple[Unjudged, ...]:
+    shares: list[dict[str, float]] = [{} for _ in measures]
+    failed: list[dict[str, int]] = [{} for _ in measures]
     for query in qrels.nuggets:
-        judged = qrels.judged(query)
-        top = measure.top(run.ids.get(query, ()), judged)
-        if not top:
-            continue
-        if qrels.passages is None:
-            shares[query] = [*map(judged.chunks.__contains__, top)].count(False) / len(top)
-        else:
-            shares[query] = fmean(map(qrels.passages.unjudged[query].__getitem__, sorted(top)))
-        if judged.failed:
-            met = sum(len(qrels.failed[nugget].intersection(top)) for nugget in judged.labels)
-            failed |= {query: met} if met else {}
-    return Unjudged(k=measure.cutoff or 0, shares=shares, failed=failed)
+        judged, ranking = qrels.judged(query), run.ids.get(query, ())
+        tops = [measure.top(ranking, judged) for measure in measures]
+        deepest = max(tops, key=len) if qrels.passages is None and tops else ()
+        labelled = [*map(judged.chunks.__contains__, deepest)]
+        for place, top in enumerate(tops):
+            if not top:
+                continue
+            if qrels.passages is None:
+                shares[place][query] = (len(top) - sum(labelled[: len(top)])) / len(top)
+            else:
+                by_passage = qrels.passages.unjudged[query]
+                shares[place][query] = fmean(map(by_passage.__getitem__, sorted(top)))
+            if judged.failed:
+                met = sum(len(qrels.failed[nugget].intersection(top)) for nugget in judged.labels)
+                failed[place] |= {query: met} if met else {}
+    return tuple(
+        Unjudged(k=measure.cutoff or 0, shares=share, failed=fail)
+        for measure, share, fail in zip(measures, shares, failed, strict=True)
+    )
 
 
 def _has_negatives(qrels: NuggetQrels) -> bool:
@@ -467,8 +476,8 @@ def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tupl
                 stacklevel=3,
             )
         return run, 0
-    retrieved = [chunk for query, ids in run.ids.items() if query in qrels.nuggets for chunk in ids]
-    ids = set(retrieved)
+    retrieved = [ids for query, ids in run.ids.items() if query in qrels.nuggets]
+    ids = set().union(*retrieved)
     unknown = ids - qrels.chunk_ids
     if not unknown:
         return run, 0
@@ -478,7 +487,8 @@ def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tupl
             f"corpus, such as {min(unknown)!r:.200}: is it a run of this collection? "
             f"evaluate and compare leave them out with {argument('unknown_ids', 'drop')}"
         )
-    return run.of_chunks(ids - unknown), sum(map(unknown.__contains__, retrieved))
+    dropped = sum(map(unknown.__contains__, chain.from_iterable(retrieved)))
+    return run.of_chunks(ids - unknown), dropped
 
 
 # Groups of queries

@@ -27,7 +27,7 @@ Gains = list[tuple[int, float]]
 
 
 def _found(ranking: Ranking, judged: Judged) -> int:
-    return [*map(judged.supported.__contains__, ranking)].count(True)
+    return len(judged.supported.keys() & ranking)
 
 
 def _brought(ranking: Ranking, judged: Judged) -> int:
@@ -241,8 +241,8 @@ def ideal_gains(judged: Judged, alpha: float, k: int | None) -> Gains:
         return judged.ideals[alpha, k]
     worth = _Worth(judged.nuggets, alpha)
     # One chunk of each kind waits. A gain only ever falls, so a gain that was computed before is an
-    # upper bound, and the first one that is still right is the largest.
-    waiting = [(-worth.total(nuggets), ids[0], nuggets, 0) for nuggets, ids in judged.kinds.items()]
+    # upper bound, and the first one that is still right is the largest. At first each nugget is 1.
+    waiting = [(-float(len(nuggets)), ids[0], nuggets, 0) for nuggets, ids in judged.kinds.items()]
     heapify(waiting)
     gains: Gains = []
     while waiting and len(gains) != k:

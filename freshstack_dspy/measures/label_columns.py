@@ -90,14 +90,14 @@ def labels_of(
     labels: Mapping[str, Mapping[str, Any]], nugget_ids: Iterable[str]
 ) -> Mapping[str, Mapping[str, Any]]:
     """Give the labels of some nuggets, in their order; one that is not there has none."""
-    if isinstance(labels, LabelColumns):
+    if type(labels) is LabelColumns:  # isinstance takes its time with a Mapping
         return labels.of(nugget_ids)
     return {id_: labels.get(id_, {}) for id_ in nugget_ids}
 
 
 def supporting(labels: Mapping[str, Mapping[str, Any]], rel: int) -> Iterator[Sequence[str]]:
     """Give, by nugget, the chunks with this label or a higher one."""
-    if isinstance(labels, LabelColumns):
+    if type(labels) is LabelColumns:
         return labels.having(rel)
     return (
         [chunk for chunk, label in by_chunk.items() if label >= rel] for by_chunk in labels.values()
@@ -106,6 +106,6 @@ def supporting(labels: Mapping[str, Mapping[str, Any]], rel: int) -> Iterator[Se
 
 def judged_chunks(labels: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
     """Give the chunks that have a label; of columns, those whose judgments failed too."""
-    if isinstance(labels, LabelColumns):
+    if type(labels) is LabelColumns:
         return labels.chunks()
     return frozenset().union(*labels.values())

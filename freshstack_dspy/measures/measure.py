@@ -186,7 +186,7 @@ class Measure:
         """What follows the @, if anything."""
         return self.k if self.budget is None else f"{self.budget}tok"
 
-    @property
+    @cached_property
     def rel(self) -> int | None:
         """The lowest label that counts as support; None: the collection's."""
         rel = self._given.get("rel")
@@ -201,13 +201,13 @@ class Measure:
         """
         if self.function is not None:
             return self.function(ranking, judged)
-        family = family_of(self.family)
+        family, judged_only, own = self._defined
         if family.needs_support and not judged.reference.supported:
             return None
-        if self._given.get("judged_only"):
+        if judged_only:
             rated = judged.not_relevant | judged.supported.keys()
             ranking = [chunk for chunk in ranking if chunk in rated]
-        return family.function(self.top(ranking, judged), judged, self.k, **self._own)
+        return family.function(self.top(ranking, judged), judged, self.k, **own)
 
     def top(self, ranking: Sequence[str], judged: Judged) -> Sequence[str]:
         """Give the part of a ranking that is looked at."""
@@ -220,8 +220,10 @@ class Measure:
         return dict(self.parameters)
 
     @cached_property
-    def _own(self) -> dict[str, Value]:
-        return {name: value for name, value in self.parameters if name not in EVERY}
+    def _defined(self) -> tuple[Family, bool, dict[str, Value]]:
+        """The family, whether only judged chunks count, and the parameters of the family's function."""
+        own = {name: value for name, value in self.parameters if name not in EVERY}
+        return family_of(self.family), bool(self._given.get("judged_only")), own
 
 
 MeasureSource = str | Measure | Callable[..., Any]

@@ -151,8 +151,9 @@ class Judged:
         A chunk is given as its place in `supported` sorted by id, the largest id first.
         """
         kinds: defaultdict[NuggetSet, list[int]] = defaultdict(list)
-        for place, chunk in enumerate(sorted(self.supported, reverse=True)):
-            kinds[self.supported[chunk]].append(place)
+        supported = self.supported
+        for place, chunk in enumerate(sorted(supported, reverse=True)):
+            kinds[supported[chunk]].append(place)
         return {covered: tuple(places) for covered, places in kinds.items()}
 
     @cached_property
@@ -165,17 +166,23 @@ class Judged:
         """The ids of these nuggets."""
         return tuple(id_ for place, id_ in enumerate(self.labels) if place in self.answerable)
 
-    @cached_property
-    def chunks(self) -> frozenset[str]:
+    @property
+    def chunks(self) -> Set[str]:
         """The judged chunks: those that support a nugget, and those known to support none.
 
         A chunk without support that has a failed judgment could be either, so it is not judged.
         """
+        if len(self.labels) == 1 and not self.failed:
+            return next(iter(self.labels.values())).keys()
+        return self._chunks
+
+    @cached_property
+    def _chunks(self) -> frozenset[str]:
         chunks = judged_chunks(self.labels)
         return chunks - (self.failed - self.supported.keys()) if self.failed else chunks
 
     @cached_property
-    def not_relevant(self) -> frozenset[str]:
+    def not_relevant(self) -> Set[str]:
         """The chunks judged not relevant. As in trec_eval, labels below 0 do not count as judged."""
         rated = {
             chunk
@@ -486,10 +493,11 @@ class NuggetQrels:
 
     def judged(self, query_id: str, rel: int | None = None) -> Judged:
         """Give the judgments of one query; `rel` is the lowest label of support (None: default)."""
-        rel = rel or self.threshold
-        if (query_id, rel) not in self._judged:
-            self._judged[query_id, rel] = self._judge(query_id, rel)
-        return self._judged[query_id, rel]
+        key = query_id, rel or self.threshold
+        judged = self._judged.get(key)
+        if judged is None:
+            judged = self._judged[key] = self._judge(*key)
+        return judged
 
     @cached_property
     def _judged(self) -> dict[tuple[str, int], Judged]:
@@ -518,7 +526,7 @@ class NuggetQrels:
             spans=self.spans,
             query_id=query_id,
             plain=self.plain,
-            failed=frozenset().union(*(self.failed[nugget] for nugget in labels)),
+            failed=frozenset().union(*map(self.failed.__getitem__, labels)),
         )
 
     def without(self, query_ids: Iterable[str]) -> Self:

@@ -203,7 +203,7 @@ def _scores(
     if len(scores) < len(ranking):
         chunk_id, _ = Counter(map(_ID, ranking)).most_common(1)[0]
         raise CollectionError(f"query {query_id!r}: chunk {chunk_id!r} is twice in the ranking")
-    if set(map(type, scores.values())) - {float}:  # of numpy, or whole numbers
+    if operator.countOf(map(type, scores.values()), float) < len(scores):  # numpy's, or integers
         scores = {chunk_id: float(score) for chunk_id, score in scores.items()}
     # A sum of finite numbers may overflow; a sum with any other number is never finite.
     if not (math.isfinite(sum(scores.values())) or all(map(math.isfinite, scores.values()))):
@@ -229,19 +229,24 @@ def read_run(path: Path | str) -> Run:
             number, a chunk is twice in a query, or two runs share the file.
     """
     scores: dict[str, dict[str, float]] = {}
-    run_name = ""
+    ranking: dict[str, float] = {}
+    before = run_name = ""
     for number, line in text_lines(path, "run"):
         try:
-            query_id, chunk_id, score, name = _fields(line)
+            query_id, _, chunk_id, rank, written, name = _fields(line)
+            score = float(written)
+            if not math.isfinite(score + int(rank)):
+                raise ValueError  # noqa: TRY301 - as what is no number
         except ValueError:
             fault = f"{line.strip()[:200]!r} {_fault(line)}"
             raise CollectionError(f"{path}:{number}: {fault}") from None
-        if run_name not in ("", name):
+        if name != run_name and run_name:
             raise CollectionError(
                 f"{path}:{number}: run name {name!r} after {run_name!r}; a file holds one run: "
                 "split it"
             )
-        ranking = scores.setdefault(query_id, {})
+        if query_id != before:
+            before, ranking = query_id, scores.setdefault(query_id, {})
         if chunk_id in ranking:
             raise CollectionError(
                 f"{path}:{number}: chunk {chunk_id!r} is twice in query {query_id!r}"
@@ -269,16 +274,13 @@ def text_lines(path: Path | str, what: str) -> Iterator[tuple[int, str]]:
         raise CollectionError(f"{path}: the {what} cannot be read: {error.strerror}") from None
 
 
-def _fields(line: str) -> tuple[str, str, float, str]:
-    """Take a line apart from both ends; a ValueError if it is not a line of a run."""
+def _fields(line: str) -> list[str]:
+    """Take a line apart from both ends; a ValueError if it has too few fields."""
     fields = line.split()
     if len(fields) != 6:  # the id of the chunk has spaces
         *ends, tail = line.split(None, 2)
         fields = [*ends, *tail.rsplit(None, 3)]
-    query_id, _, chunk_id, rank, score, name = fields
-    if not math.isfinite(float(score) + int(rank)):
-        raise ValueError
-    return query_id, chunk_id, float(score), name
+    return fields
 
 
 def _fault(line: str) -> str:

@@ -185,15 +185,19 @@ def rows(records: Sequence[Record], *fields: str) -> Iterable[tuple[Any, ...]]:
 
 def coded(records: Sequence[Record], *fields: str) -> "Iterator[Coded]":
     """Give some fields of all records as columns."""
-    import numpy as np
-
     if isinstance(records, Records) and records.data is None and len(records):
         yield from records.coded(*fields)
         return
     for values in zip(*_fields(records, fields), strict=True) if records else [()] * len(fields):
-        places: dict[Any, int] = {}
-        codes = [places.setdefault(value, len(places)) for value in values]
-        yield [*places], np.array(codes, np.int32)
+        yield _coded(values)
+
+
+def _coded(values: Iterable[Any]) -> "Coded":
+    import numpy as np
+
+    places: dict[Any, int] = {}
+    codes = [places.setdefault(value, len(places)) for value in values]
+    return [*places], np.array(codes, np.int32)
 
 
 def _fields(records: Sequence[Any], fields: Iterable[str]) -> Iterable[tuple[Any, ...]]:
@@ -347,16 +351,21 @@ class Records(Sequence[R], Generic[R]):
 
     def coded(self, *fields: str) -> "Iterator[Coded]":
         """Give some fields of Parquet as columns."""
+        import numpy as np
         import pyarrow as pa
 
         table = pa.Table.from_batches(self.batches(fields)).unify_dictionaries()
         for field in fields:
             column: Any = table[field].combine_chunks()
-            if not pa.types.is_dictionary(column.type):
-                column = column.dictionary_encode("encode")
-            values = self._allowed(field, column.dictionary.to_pylist())
             with reading_parquet(str(self._path)):
-                yield values, numbers(column.indices)
+                if pa.types.is_dictionary(column.type):
+                    values, codes = column.dictionary.to_pylist(), numbers(column.indices)
+                elif column.null_count:
+                    values, codes = _coded(column.to_pylist())
+                else:  # `dictionary_encode` would import `pyarrow.compute`: a tenth of a second
+                    different, codes = np.unique(numbers(column), return_inverse=True)
+                    values = different.tolist()
+            yield self._allowed(field, [*values]), codes
 
     def of_query(self, query_id: str) -> tuple[R, ...]:
         """Give the records of one query; only row groups that may have one are read."""
