@@ -95,7 +95,7 @@ def label(
         folder = os.path.relpath(tasks.collection.path or target)
         hint = to_type("how far to trust the judge", f"freshstack agree {folder} {out}")
         written = wrote(out, labelled=number, tasks=total)
-        return written._replace(complaints=[done], hints=[hint])
+        return written._replace(complaints=[done], hints=[hint] * bool(number))
 
 
 def _opened(

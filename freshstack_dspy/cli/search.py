@@ -173,10 +173,7 @@ def retrieve(
     if ":" in name:
         check_out(passages_path, replace=replace)
     searched = fs.Collection.load(collection)
-    with (
-        asking(how) as (options, bars),
-        search_models(settings, **options) as models,
-    ):
+    with asking(how) as (options, bars), search_models(settings, **options) as models:
         run = retrieve_with(settings, searched, name, models, with_=with_, depth=k, progress=bars)
     if isinstance(run, fs.Run) and out is not None and out.suffix == ".jsonl":
         run = searched.files.passages_of(run)
@@ -194,6 +191,8 @@ def retrieve(
     line = f"{path}: {counted(len(results), 'query', 'queries')} by {run.name}"
     if ":" in name:  # where the retriever decides, it may be fewer than measures look at
         line += f", at most {counted(max(results.values()), 'result')} each"
+    if not isinstance(run, fs.Run) and path.suffix != ".jsonl":
+        line += "; they are passages, as JSON Lines"
     hint = to_type("measure it", f"freshstack evaluate {collection} {path}")
     about = {"run": run.name, "queries": len(results), "results": sum(results.values())}
     return wrote(path, line, **about)._replace(hints=[hint])
