@@ -204,7 +204,7 @@ def _read_parquet(path: Path, columns: Columns) -> Iterator[Row]:
 
     try:
         with path.open("rb") as opened:
-            file, size = parquet.ParquetFile(opened), path.stat().st_size
+            file, size = parquet.ParquetFile(opened, pre_buffer=False), path.stat().st_size
             names = file.schema_arrow.names
             if callable(columns):
                 names = columns(names, str(path))

@@ -62,8 +62,9 @@ def batches_of(chunks: Iterable[Chunk]) -> Iterator["pa.RecordBatch"]:
     import pyarrow as pa
 
     schema, left = chunk_schema(), iter(chunks)
-    while batch := [chunk.model_dump() for chunk in islice(left, ROWS)]:
-        yield pa.RecordBatch.from_pylist(batch, schema)
+    while batch := [*islice(left, ROWS)]:
+        columns = (_array(field.type, map(attrgetter(field.name), batch)) for field in schema)
+        yield pa.RecordBatch.from_arrays([*columns], schema=schema)
 
 
 def chunks_in(batch: "pa.RecordBatch | pa.Table") -> Iterator[Chunk]:
@@ -81,8 +82,6 @@ class ChunkSums(NamedTuple):
     """By source."""
     sha256: str
     """The hash of the same chunks as JSON Lines: Parquet's bytes depend on who writes them."""
-    content: str
-    """The same without revisions."""
     searched: str
     """The hash of ids, headings, passages and languages."""
 
@@ -108,7 +107,7 @@ def write_chunks(file: Path | BinaryIO, tables: Iterable["pa.Table"]) -> ChunkSu
 
 def _sums(batches: "Iterable[pa.Table | pa.RecordBatch]") -> ChunkSums:
     """Add chunks up, in their order."""
-    lines, content, searched = (hashlib.sha256() for _ in range(3))
+    lines, searched = hashlib.sha256(), hashlib.sha256()
     chunks = tokens = 0
     revisions: dict[str, str | None] = {}
     before: str | None = None
@@ -120,9 +119,6 @@ def _sums(batches: "Iterable[pa.Table | pa.RecordBatch]") -> ChunkSums:
             raise
         for part in objects(texts, "}\n"):
             lines.update(part)
-        del texts["revision"]
-        for part in objects(texts, "}"):
-            content.update(part)
         fields = "chunk_id", "headings", "title", "text", "language", "source", "revision", "tokens"
         columns = (batch[name].to_pylist() for name in fields)
         for id_, headings, title, text, language, source, revision, length in zip(
@@ -136,8 +132,7 @@ def _sums(batches: "Iterable[pa.Table | pa.RecordBatch]") -> ChunkSums:
             revisions[source] = revision
             tokens += length
         chunks += len(batch)
-    digests = (digest.hexdigest() for digest in (lines, content, searched))
-    return ChunkSums(chunks, tokens, revisions, *digests)
+    return ChunkSums(chunks, tokens, revisions, lines.hexdigest(), searched.hexdigest())
 
 
 def _record_batches(rows: "pa.Table | pa.RecordBatch") -> "Sequence[pa.RecordBatch]":
@@ -566,7 +561,8 @@ class ParquetFile:
         import pyarrow.parquet as pq
 
         self._source = pa.OSFile(str(source)) if isinstance(source, Path) else source
-        self.file, self._name = pq.ParquetFile(self._source), name
+        # With a buffer, the bytes of all that is read stay in memory until its end.
+        self.file, self._name = pq.ParquetFile(self._source, pre_buffer=False), name
         self.metadata, self.schema = self.file.metadata, self.file.schema_arrow
         self.names: list[str] = self.schema.names
         self._coded = [
@@ -574,7 +570,7 @@ class ParquetFile:
         ]
         if coded:
             known = {"metadata": self.metadata, "read_dictionary": self._coded}
-            self.file = pq.ParquetFile(self._source, **known)
+            self.file = pq.ParquetFile(self._source, pre_buffer=False, **known)
 
     def check(self, sha256: str | None) -> None:
         """Compare its bytes with their hash, where that is known.
@@ -656,6 +652,17 @@ def numbers(column: Any) -> "np.ndarray[Any, Any]":
     import numpy as np
 
     return np.from_dlpack(column)
+
+
+def _array(kind: "pa.DataType", values: Iterable[Any]) -> "pa.Array":
+    """Make an Arrow array of texts, integers or lists of them."""
+    import pyarrow as pa
+
+    if not pa.types.is_list(kind):
+        return integers([*values]) if pa.types.is_integer(kind) else _texts(values)
+    lists = [*values]
+    ends = integers([*accumulate(map(len, lists), initial=0)])
+    return pa.ListArray.from_arrays(ends, _array(kind.value_type, chain.from_iterable(lists)), kind)
 
 
 def integers(values: Sequence[int]) -> "pa.Int64Array":

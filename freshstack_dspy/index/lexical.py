@@ -53,6 +53,9 @@ class CorpusTerms(NamedTuple):
         """Put the terms of parts of a corpus together."""
         from scipy.sparse import csr_array, vstack
 
+        parts = [*parts]
+        if len(parts) == 1:
+            return parts[0]
         vocabulary: dict[str, int] = {}
         arrays = []
         for part in parts:
@@ -61,7 +64,6 @@ class CorpusTerms(NamedTuple):
             arrays.append((part.counts.data, columns[part.counts.indices], part.counts.indptr))
         shapes = ((len(ends) - 1, len(vocabulary)) for *_, ends in arrays)
         stacked = csr_array(vstack([*map(csr_array, arrays, shapes)], format="csr"))
-        stacked.sort_indices()
         return cls(stacked, vocabulary)
 
     @property
@@ -111,9 +113,9 @@ def count_terms(texts: Iterable[str], languages: tuple[str, ...] = ENGLISH) -> C
     words = pc.call_function("ascii_split_whitespace", [lines])
     encoded = words.values.dictionary_encode()
     cut, ends = cut_words(encoded.dictionary.to_pylist(), languages)
-    vocabulary: dict[str, int] = {}
-    columns = [vocabulary.setdefault(term, len(vocabulary)) for term in cut]
-    of_rows = matrix(encoded.indices.to_numpy(), words.offsets.to_numpy(), len(ends))
+    vocabulary = {term: number for number, term in enumerate(dict.fromkeys(cut))}
+    columns = [*map(vocabulary.__getitem__, cut)]
+    of_rows = matrix(np.from_dlpack(encoded.indices), np.from_dlpack(words.offsets), len(ends))
     of_words = matrix(columns, [0, *ends], len(vocabulary))
     return CorpusTerms(of_rows @ of_words, vocabulary)
 

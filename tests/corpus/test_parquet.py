@@ -84,6 +84,19 @@ def test_a_chunk_is_found_by_its_id_and_only_its_row_group_is_read(tmp_path: Pat
         broken.chunk(IN_ORDER[0].chunk_id)
 
 
+def test_reading_all_chunks_takes_as_much_memory_for_many_as_for_few(tmp_path: Path) -> None:
+    drawn = random.Random(1)
+    texts = [drawn.randbytes(200).hex() for _ in range(8 * ROWS)]
+    chunks = [chunk(number).model_copy(update={"text": text}) for number, text in enumerate(texts)]
+
+    def most(groups: int) -> int:
+        file = write(tmp_path / "a.parquet", chunks[: groups * ROWS])
+        before = pa.total_allocated_bytes()
+        return max(pa.total_allocated_bytes() - before for _ in file.batches())
+
+    assert most(8) < 1.2 * most(2)
+
+
 def test_ids_are_a_set_that_tells_which_it_lacks(tmp_path: Path) -> None:
     file = write(tmp_path / "a.parquet", CHUNKS)
 
