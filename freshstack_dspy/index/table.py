@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,11 @@ _IDS_AT_ONCE = 1_000
 _VECTOR_ROWS = 8_192
 _WORDS_MEMORY = 256
 """MiB, while words are indexed; what is above is written and merged. Rankings do not depend on it."""
+_ROWS_A_WORD = 1_000
+"""In an object store each new word of a search is a request. From one word for so many rows on, all
+words are read at once, which takes some 200 KB of memory for each word that is asked for."""
+_READ_AHEAD = str(32 << 20)
+"""Bytes that LanceDB reads before they are needed; by default 2 GiB, the whole of most tables."""
 _TERM_DECIMALS = 4
 """LanceDB adds scores up in single precision: more would depend on the order of the terms."""
 _KEPT = 256 * 1024**2
@@ -50,6 +56,7 @@ class ChunkTable:
     def __init__(self, database: Path | Uri, name: str) -> None:
         self.database, self.name = database, name
         self._kept: dict[str, list[pa.RecordBatch]] = {}
+        self._asked: set[str] = set()
 
     @cached_property
     def _table(self) -> Any:
@@ -117,6 +124,7 @@ class ChunkTable:
 
     def by_terms(self, texts: Sequence[Sequence[str]], depth: int) -> list[list[ScoredChunk]]:
         """Rank rows by BM25 for the terms of each text; one without a known term finds nothing."""
+        self._read_words(chain.from_iterable(texts))
         return map_in_order(
             lambda text: self._ranked(" ".join(text), depth), texts, workers=_cores()
         )
@@ -184,6 +192,15 @@ class ChunkTable:
             with reaching(self.database):
                 rows = self._table.search().where(f"{column} IN ({quoted})").limit(self._size)
                 yield rows.select(list(columns)).to_arrow()
+
+    def _read_words(self, words: Iterable[str]) -> None:
+        """Read all words of an index in an object store, once so many are asked for."""
+        if isinstance(self.database, Uri):
+            before, most = len(self._asked), self._size / _ROWS_A_WORD
+            self._asked.update(words)
+            if before <= most < len(self._asked):
+                with reaching(self.database):
+                    self._table.prewarm_index(f"{TERMS}_idx")
 
     def _matches(self, words: str, most: int, columns: Sequence[str]) -> "pa.Table":
         from lancedb import query
@@ -281,6 +298,7 @@ def matrix_of(column: "pa.Array | pa.ChunkedArray") -> NDArray[np.float32]:
 
 def connected(database: Path | Uri) -> Any:
     """Open a LanceDB database; what an object store needs is in the environment."""
+    os.environ.setdefault("LANCE_DEFAULT_IO_BUFFER_SIZE", _READ_AHEAD)
     _load_when_used("lance_namespace_urllib3_client")  # of catalogue servers: half of its import
     import lancedb
 

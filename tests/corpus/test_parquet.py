@@ -89,10 +89,10 @@ def test_reading_all_chunks_takes_as_much_memory_for_many_as_for_few(tmp_path: P
     texts = [drawn.randbytes(200).hex() for _ in range(8 * ROWS)]
     chunks = [chunk(number).model_copy(update={"text": text}) for number, text in enumerate(texts)]
 
-    def most(groups: int) -> int:
+    def most(groups: int) -> float:
         file = write(tmp_path / "a.parquet", chunks[: groups * ROWS])
         before = pa.total_allocated_bytes()
-        return max(pa.total_allocated_bytes() - before for _ in file.batches())
+        return float(max(pa.total_allocated_bytes() - before for _ in file.batches()))
 
     assert most(8) < 1.2 * most(2)
 
