@@ -9,7 +9,7 @@ from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import chain, pairwise
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 from freshstack_dspy.languages import ENGLISH, stems, stop_words
@@ -432,18 +432,33 @@ def _content(text: str) -> frozenset[str]:
     return frozenset(terms(text)) - _WORDS_OF_ASKING
 
 
-_CITING_END = re.compile(
-    r"[.!?][\"')\]*_`]{0,4}(?:\s?\[\d[\d, ]*\])*\s+(?!\[\d)(?=\S)|\n[ \t]*\n\s*(?=\S)"
-)
+_NEW_PART = re.compile(r"\n[ \t]*\n\s*|\n(?=[ \t]*(?:[-*+]|\d{1,3}[.)])[ \t])")
+"""Where a paragraph or an entry of a list begins."""
+_ITEM_MARK = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s*")
 _CODE_BLOCK = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 
 
-def sentences(markdown: str) -> list[str]:
-    """Cut a text into sentences, each with the citations `[1]` and the code block that follow it."""
-    blocks = [match.span() for match in _CODE_BLOCK.finditer(markdown)]
-    ends = [match.end() for match in _CITING_END.finditer(markdown)]
-    outside = [end for end in ends if not any(start <= end < stop for start, stop in blocks)]
-    cut = (markdown[start:end].strip() for start, end in pairwise([0, *outside, len(markdown)]))
+def sentences(markdown: str, language: str | None = None) -> list[str]:
+    """Cut a text into sentences, each with the citations `[1]` and the code block that follow it.
+
+    A paragraph or an entry of a list ends a sentence, too.
+
+    Args:
+        markdown: The text.
+        language: Its code of ISO 639, for abbreviations; None: English.
+    """
+    from sentencex import segment  # pyright: ignore[reportAttributeAccessIssue]
+
+    matches = _CODE_BLOCK.finditer(markdown)
+    blocks = [(len(markdown[: block.start()].rstrip()), block.end()) for block in matches]
+    ends = {match.end() for match in _NEW_PART.finditer(markdown)} | {end for _, end in blocks}
+    ends.update(accumulate(map(len, segment(language or "en", markdown))))
+    outside = [end for end in sorted(ends) if not any(a <= end < b for a, b in blocks)]
+    cut, start = [], 0
+    for end in [*outside, len(markdown)]:
+        if end == len(markdown) or not _ITEM_MARK.fullmatch(markdown, start, end):
+            cut.append(markdown[start:end].strip())
+            start = end
     return [sentence for sentence in cut if sentence]
 
 

@@ -204,7 +204,7 @@ class _Reader:
             raise row.fault("status", ", ".join(allowed))
         shown = self._hits(row, row.name(*_CONTEXTS))
         references = self._hits(row, "references")
-        said = self._sentences(row, references, shown)
+        said = self._sentences(row, references, shown, query.language)
         if said and status != "ok":
             raise row.fault("status", "ok, where there is an answer")
         cited = [hit for sentence in said for hit in sentence.citations]
@@ -256,7 +256,7 @@ class _Reader:
         return by_text
 
     def _sentences(
-        self, row: Row, references: Sequence[Hit], shown: Sequence[Hit]
+        self, row: Row, references: Sequence[Hit], shown: Sequence[Hit], language: str | None
     ) -> list[_Sentence]:
         """Give the sentences of an answer with what each cites."""
         for name in _SENTENCES:
@@ -275,11 +275,11 @@ class _Reader:
             )
         text = "".join(texts).strip()
         cited = self._hits(row, row.name(*_CITATIONS), references)
-        if by_number := [*_cited_by_number(text, cited or shown or references)]:
+        if by_number := [*_cited_by_number(text, cited or shown or references, language)]:
             return by_number
         if not cited:
             return [_Sentence(text, ())] if text else []
-        return [_Sentence(sentence, cited) for sentence in sentences(text)]
+        return [_Sentence(sentence, cited) for sentence in sentences(text, language)]
 
     def _hits(self, row: Row, name: str, references: Sequence[Hit] = ()) -> list[Hit]:
         """Read citations or contexts: a list, the cell of a table, or scores by id."""
@@ -348,7 +348,9 @@ def _bytes(place: Any) -> dict[str, Any]:
     return {"source": source, "path": path, "start_byte": start, "end_byte": end}
 
 
-def _cited_by_number(text: str, citations: Sequence[Hit]) -> Iterator[_Sentence]:
+def _cited_by_number(
+    text: str, citations: Sequence[Hit], language: str | None
+) -> Iterator[_Sentence]:
     """Cut a text into sentences by its marks [1], [2, 3]; nothing, if none names a citation."""
 
     def numbers(sentence: str) -> list[int]:
@@ -358,7 +360,7 @@ def _cited_by_number(text: str, citations: Sequence[Hit]) -> Iterator[_Sentence]
 
     if not numbers(text):
         return
-    for sentence in sentences(text):
+    for sentence in sentences(text, language):
         cited = [citations[number - 1] for number in numbers(sentence)]
         bare = _CITED_AT.sub(lambda match: match[1] or "", sentence).strip()
         if bare:

@@ -223,10 +223,11 @@ def chunk_file(
 
     They have the one of these languages that the file is in, unless it is code.
 
-    Code is cut between definitions, prose between sections, and everything else
-    between paragraphs; finer only where that leaves too much. Small neighbours
-    share a chunk; `boundaries` says which, as `ChunkingConfig` does. The chunks tile the file: the first begins at byte 0, each where the one before
-    ends, and the last ends with the file; white space between them belongs to the one before.
+    Code is cut between definitions, prose between sections, and everything else between paragraphs;
+    finer only where that leaves too much. Small neighbours share a chunk; `boundaries` says which,
+    as `ChunkingConfig` does. The chunks tile the file: the first begins at byte 0, each where the
+    one before ends, and the last ends with the file; white space between them belongs to the one
+    before.
     `text_of(file.data, chunk) == chunk.text` always holds.
     """
     if max_tokens < SMALLEST_LIMIT:

@@ -344,9 +344,9 @@ def compare_evaluations(
     """Compare the values of runs, every two on the queries that have a value in both.
 
     Every run is compared with those before it, or all others with the baseline, in every measure,
-    but oracles with none, by the paired permutation test. All these tests are one family, whose p-values are adjusted
-    together (Holm): uncorrected, the best of many tests is often a false positive. Intervals are
-    not adjusted.
+    but oracles with none, by the paired permutation test. All these tests are one family, whose
+    p-values are adjusted together (Holm): uncorrected, the best of many tests is often a false
+    positive. Intervals are not adjusted.
 
     Values of the judged chunks alone, if there are any, are tested in the same way, as a second
     family. Where its verdict is another, the verdict is `depends on what is unjudged`.

@@ -119,13 +119,13 @@ def decide(  # noqa: PLR0913 - what is compared, what matters, and what it rests
 
     With n differences of mean d and standard deviation s, the decision's interval holds both
     d ± t s / √n, where t is the 1 - .025 / m quantile of Student's t with n - 1 degrees of freedom
-    (with weights, of the effective number) and m is the number of pairs, and the same corrected for skewness (`_interval`). Above `matters`,
-    or below its negative, the better run is shipped. Between the two there is no difference that
-    matters, which is a test of equivalence and not a difference that was not found. For one pair
-    each of these is wrong at most once in 40; with m pairs all are right 19 times in 20. Where fewer
-    than 8 queries differ, the interval also holds what Poisson counts of gains and of losses allow
-    for, as one of size 1 may just not have been seen; so two runs that never differ are equal to .02
-    from 185 queries on.
+    (with weights, of the effective number) and m is the number of pairs, and the same corrected for
+    skewness (`_interval`). Above `matters`, or below its negative, the better run is shipped.
+    Between the two there is no difference that matters, which is a test of equivalence and not a
+    difference that was not found. For one pair each of these is wrong at most once in 40; with m
+    pairs all are right 19 times in 20. Where fewer than 8 queries differ, the interval also holds
+    what Poisson counts of gains and of losses allow for, as one of size 1 may just not have been
+    seen; so two runs that never differ are equal to .02 from 185 queries on.
 
     What is unjudged blocks a decision that judged chunks alone do not confirm, and comes before more
     questions where it moves the difference by more than half of what matters.
@@ -426,9 +426,14 @@ def _command(decision: Decision, corrected: Corrected | None, about: About) -> s
     better = "freshstack optimize CONFIG labels.jsonl --out judge.json"
     if about.by_hand:
         better = f"freshstack rejudge {folder} --config CONFIG --out REJUDGED"
+    more_questions = f"freshstack refresh CONFIG{defer}"
+    if about.imported:
+        more_questions = (
+            f"freshstack import FILE --format {about.imported} --out {folder} --replace"
+        )
     commands: dict[Blocked | Outcome, str] = {
-        "cannot tell yet": f"freshstack refresh CONFIG{defer}",
-        "few questions": f"freshstack refresh CONFIG{defer}",
+        "cannot tell yet": more_questions,
+        "few questions": more_questions,
         "dry run": "freshstack plan CONFIG",
         "not calibrated": f"freshstack sample {folder} --for agreement{limit} --out tasks.jsonl"
         if people.needed or not people.labels

@@ -229,9 +229,12 @@ class Evaluation(Values, Shown):
     """Queries with two or more chunks that all have the same score, so that the ids and not the
     retriever decide their order."""
     conventions: Conventions = "ours"
+    only_relevant: bool = False
+    """Whether the judgments list relevant chunks alone, as a golden set does, so that every other
+    chunk counts as not relevant."""
     unjudged: tuple[Unjudged, ...] = ()
     """For each cut-off of the measures (smallest first, those in tokens last), how much of the top
-    was not judged."""
+    was not judged; empty where `only_relevant`."""
     passages: PassageNotes | None = None
     """Notes on a run of passages."""
 
@@ -307,7 +310,8 @@ def evaluate(
         "trec_eval": [query for query in queries if query not in ids],
         "ndeval": [query for query in queries if not ids.get(query)],
     }[conventions]
-    condensed = judged_only and _has_negatives(judgments)
+    only_relevant = not _has_negatives(judgments)
+    condensed = judged_only and not only_relevant
     without_value: dict[str, dict[str, str]] = {}
     values = {
         query: _measured(query, judgments, ordered, chosen, without_value, conventions, condensed)
@@ -330,7 +334,8 @@ def evaluate(
         most_results=max((len(ids.get(query, ())) for query in queries), default=0),
         tied=tuple(query for query in queries if _all_tied(measured_run, query)),
         conventions=conventions,
-        unjudged=_unjudged(judgments, ordered, cutoffs),
+        only_relevant=only_relevant,
+        unjudged=() if only_relevant else _unjudged(judgments, ordered, cutoffs),
         passages=passages,
         dry_run=judgments.dry_run,
         questions={q: text for q, text in judgments.questions.items() if q in values},

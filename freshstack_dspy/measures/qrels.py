@@ -324,6 +324,8 @@ class About(Record):
     """What the JSON output says about the judgments."""
     path: Path | None = None
     """The folder of the collection."""
+    imported: str = ""
+    """The format that it was imported from; empty where questions come by a build."""
 
     def timed(self, seconds: float | None) -> "About":
         """Give a copy that says how long a label of these people takes; None: as it was known."""

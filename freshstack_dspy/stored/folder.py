@@ -260,6 +260,7 @@ class StoredCollection(Contents):
             dollars=dollars_per_query(self.manifest),
             people=people_of(self.manifest),
             path=self.path,
+            imported=self.recipe.partition("import:")[2],
             identity={
                 "collection": self.name,
                 "content_hash": self.manifest.content_hash,

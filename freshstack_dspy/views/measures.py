@@ -167,6 +167,8 @@ def _about(runs: Mapping[str, Values]) -> Iterator[str]:
             "unjudged: the share of the top k that has no label, and counts as not relevant"
             f"{', of passages in bytes' if passages else ''}"
         )
+    if isinstance(first, Evaluation) and first.only_relevant:
+        yield "only relevant chunks are listed, and every other counts as not relevant"
 
 
 def _missing(evaluation: Evaluation) -> Iterator[str]:
@@ -193,7 +195,8 @@ def _missing(evaluation: Evaluation) -> Iterator[str]:
         yield from _passage_notes(evaluation.passages)
     if evaluation.unknown_chunks:
         yield f"{counted(evaluation.unknown_chunks, 'result')} dropped, not in the corpus"
-    looked = max((k for k in evaluation.unjudged_shares if isinstance(k, int)), default=0)
+    cutoffs = map(cutoff_of, evaluation.measures)
+    looked = max((k for k in cutoffs if isinstance(k, int)), default=0)
     if 0 < evaluation.most_results < looked:
         results = counted(evaluation.most_results, "result")
         yield f"at most {results} for a query, and a measure looks at {looked}"

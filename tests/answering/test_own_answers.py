@@ -10,6 +10,7 @@ from freshstack_dspy import Collection
 from freshstack_dspy.answering.own_answers import own_answers
 from freshstack_dspy.errors import CollectionError, SourceError
 from freshstack_dspy.records import Answer
+from freshstack_dspy.text import sentences
 from tests.recipes.domain import FILES
 
 from .answered import built, chunk_ids
@@ -130,6 +131,21 @@ def test_sentences_keep_their_code_and_code_cites_nothing(collection: Collection
         ("One.", (0,)),
         ("Two.", (0,)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Call it, e.g. by a(b) [1]. Then, i.e. later, [2] stop.", 2),
+        ("Use `a.run(). B` vs. `c` [1]. See fig. 3 and Dr. Smith [...] in 3.11.", 2),
+        ("1. First [1].\n2. Second [2]\n- third\n- fourth [1]", 4),
+        ("Above\nall.\n\n\nNo full stop", 2),
+    ],
+)
+def test_where_sentences_end(text: str, said: int) -> None:
+    cut = sentences(text)
+    assert len(cut) == said
+    assert "".join("".join(cut).split()) == "".join(text.split())
 
 
 @pytest.mark.parametrize(

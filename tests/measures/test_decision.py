@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures.compare import compare, compare_evaluations
 from freshstack_dspy.measures.decision import Decision, decide, questions_needed
-from freshstack_dspy.measures.evaluation import Values
+from freshstack_dspy.measures.evaluation import Evaluation, Values
 from freshstack_dspy.measures.ppi import Corrected
 from freshstack_dspy.measures.qrels import About, People
 from freshstack_dspy.pages.terminal import page_text
@@ -242,11 +242,23 @@ def test_a_difference_that_matters_by_one_unjudged_chunk_alone_ships_nothing() -
 
 
 def test_rankings_that_are_mostly_unjudged_decide_nothing() -> None:
-    qrels = {f"q{n}": {"a": 1} for n in range(20)}
+    qrels = {f"q{n}": {"a": 1, "b": 0} for n in range(20)}
     judged = {query: {"a": 1.0} for query in qrels}
     unjudged = {query: {f"x{n}": 2.0 for n in range(9)} | {"a": 1.0} for query in qrels}
     (decision,) = compare(qrels, {"new": judged, "old": unjudged}, "nDCG@10").decisions
     assert decision.blocked == "unjudged"
+
+
+def test_judgments_that_list_only_relevant_chunks_decide() -> None:
+    qrels = {f"q{n}": {"a": 1} for n in range(20)}
+    first = {query: {"a": 1.0} for query in qrels}
+    tenth = {query: {f"x{n}": 2.0 for n in range(9)} | {"a": 1.0} for query in qrels}
+    comparison = compare(qrels, {"new": first, "old": tenth}, "RR@10")
+    assert comparison.decisions[0].ship == "new"
+    evaluation = comparison.evaluations["old"]
+    assert isinstance(evaluation, Evaluation)
+    assert evaluation.only_relevant
+    assert not evaluation.unjudged
 
 
 @pytest.mark.parametrize("matters", [0.0, -0.1, math.inf, math.nan])

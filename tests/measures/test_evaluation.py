@@ -228,6 +228,7 @@ def rounded(value: object) -> object:
 def test_what_is_unjudged_is_counted_in_the_order_of_the_conventions() -> None:
     tied = {"q": {"a": 1.0, "b": 1.0}}
     for conventions, judged in (("ours", 0.0), ("trec_eval", 1.0)):
-        evaluation = evaluate({"q": {"b": 1}}, tied, ["Judged@1"], conventions=conventions)  # type: ignore[arg-type]
+        qrels = {"q": {"b": 1, "c": 0}}
+        evaluation = evaluate(qrels, tied, ["Judged@1"], conventions=conventions)  # type: ignore[arg-type]
         assert evaluation.means["Judged@1"] == judged
         assert evaluation.unjudged_shares == {1: 1 - judged}
