@@ -1,5 +1,6 @@
 """What is exported and imported again is what it was, or what is lost is named."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -171,11 +172,11 @@ def test_grades_of_a_query_stay_grades(tmp_path: Path, name: str) -> None:
     ).read_text()
 
 
-def test_the_docs_name_what_each_format_loses() -> None:
-    lost = {name: FORMATS.get(name).cannot_hold for name in READ_BACK}
-    lines = [f"| `{name}` | {', '.join(parts) or 'nothing'} |" for name, parts in lost.items()]
+@pytest.mark.parametrize("name", READ_BACK)
+def test_the_docs_name_what_each_format_loses(name: str) -> None:
+    lost = ", ".join(FORMATS.get(name).cannot_hold) or "nothing"
 
-    assert "\n".join(lines) in DOCS.read_text(encoding="utf-8"), "\n".join(lines)
+    assert re.search(rf"^\| `{name}` \|.*\| {lost} \|$", DOCS.read_text("utf-8"), re.MULTILINE)
 
 
 @given(
