@@ -15,6 +15,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,16 @@ class _Cache(diskcache.Cache):
             self._shared = None
 
 
+@dataclass(eq=False)
+class _Put:
+    """What one call records."""
+
+    entries: tuple[Entry, ...]
+    account: str | None
+    spent: Spent | None
+    is_written: bool = False
+
+
 class ReplyStore(Recorded):
     """Recorded entries by key, shared by threads and processes.
 
@@ -196,6 +207,7 @@ class ReplyStore(Recorded):
         """
         self.path = path = Path(path)
         self._write_lock = threading.RLock()
+        self._waiting_puts: list[_Put] = []
         self._read_lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._cache: Any = None
@@ -256,6 +268,8 @@ class ReplyStore(Recorded):
     def put(self, *entries: Entry, account: str | None = None, spent: Spent | None = None) -> None:
         """Record entries, all or none; what they replace stays under the next number.
 
+        Threads that wait for one another's transaction share the next one.
+
         Args:
             entries: What came.
             account: Who pays, if anybody.
@@ -264,13 +278,20 @@ class ReplyStore(Recorded):
         Raises:
             StoreError: They cannot be written.
         """
-        with self._writing():
-            for entry in entries:
-                if not self._added(entry):
-                    self._number_replaced(f"entry:{entry.key}")
-                    self._record(entry, self._cache.set)
-            if account is not None and spent is not None:
-                self._charge(account, spent)
+        mine = _Put(entries, account, spent)
+        self._waiting_puts.append(mine)
+        with self._write_lock:
+            if mine.is_written:
+                return
+            puts = list(self._waiting_puts)
+            try:
+                self._put(puts)
+            except BaseException:
+                self._waiting_puts.remove(mine)  # the others try again
+                raise
+            del self._waiting_puts[: len(puts)]
+            for put in puts:
+                put.is_written = True
 
     def add(self, entry: Entry) -> bool:
         """Record an entry unless its key has an undamaged one; return whether it was recorded."""
@@ -367,6 +388,19 @@ class ReplyStore(Recorded):
                 self._connection = _connect(self.path / DATABASE)
                 weakref.finalize(self, self._connection.close)
             return self._connection.execute(sql, parameters).fetchall()
+
+    def _put(self, puts: list[_Put]) -> None:
+        charges: dict[str, Spent] = {}
+        with self._writing():
+            for put in puts:
+                for entry in put.entries:
+                    if not self._added(entry):
+                        self._number_replaced(f"entry:{entry.key}")
+                        self._record(entry, self._cache.set)
+                if put.account is not None and put.spent is not None:
+                    charges[put.account] = charges.get(put.account, Spent()) + put.spent
+            for account, spent in charges.items():
+                self._charge(account, spent)
 
     def _added(self, entry: Entry) -> bool:
         return self._record(entry, self._cache.add) or (

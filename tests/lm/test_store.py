@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -162,6 +163,30 @@ def test_many_threads_lose_nothing(store: ReplyStore) -> None:
     replaced = [store.entry(f"{each.key}:{number}") for each in served for number in range(1, 10)]
     texts = {each.text for each in [*served, *replaced] if isinstance(each, Reply)}
     assert texts == {str(number) for number in range(200)}
+
+
+def test_puts_that_wait_share_a_transaction_which_is_over_when_they_return(
+    store: ReplyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charged, charge = list[Spent](), store._charge
+
+    def noted(account: str, spent: Spent) -> None:
+        charged.append(spent)
+        charge(account, spent)
+
+    def write(number: int) -> Reply | None:
+        store.put(reply(str(number), to=str(number)), account="a", spent=ONE)
+        with closing(ReplyStore(store.path, read_only=True)) as other:
+            return other.get(ask(str(number)).key)
+
+    monkeypatch.setattr(store, "_charge", noted)
+    with ThreadPoolExecutor(9) as pool, store._writing():
+        recorded = pool.map(write, range(9))
+        while len(store._waiting_puts) < 9:
+            time.sleep(0.001)
+    assert [each and each.text for each in recorded] == [str(number) for number in range(9)]
+    assert [amount.calls for amount in charged] == [9]
+    assert store.spent("a").calls == 9
 
 
 WRITER = """
