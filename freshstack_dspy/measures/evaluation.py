@@ -310,7 +310,7 @@ def evaluate(
         "trec_eval": [query for query in queries if query not in ids],
         "ndeval": [query for query in queries if not ids.get(query)],
     }[conventions]
-    only_relevant = not _has_negatives(judgments)
+    only_relevant = not _has_negatives(reference)
     condensed = judged_only and not only_relevant
     without_value: dict[str, dict[str, str]] = {}
     values = {

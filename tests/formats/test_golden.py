@@ -247,7 +247,7 @@ def test_a_query_that_quepid_has_no_ratings_of_is_a_row_of_one_cell(corpus: Path
     ("text", "columns", "error", "fault"),
     [
         ("question,query,docid\na,b,c\n", {}, SourceError, "--columns question=question or --col"),
-        ("frage,docid\na,c\n", {}, SourceError, "--columns question=NAME; there are: frage, docid"),
+        ("frage,docid\na,c\n", {}, SourceError, "--columns question=NAME; columns: frage, docid"),
         ("query,docid\na,c\n", {"text": "x"}, ConfigError, "allowed: query_id, question"),
         ("query,docid\na,c\n", {"files": "x"}, ConfigError, "files=x: allowed: query, docid"),
         ("qid,query,docid\n1,a,c\n1,b,c\n", {}, SourceError, "'1' has another text at"),
