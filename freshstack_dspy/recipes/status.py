@@ -21,6 +21,7 @@ from freshstack_dspy.records import Record
 from freshstack_dspy.stored.folder import StoredCollection
 from freshstack_dspy.stored.manifest import (
     MANIFEST_FILE,
+    Trust,
     asking_again,
     by_hand,
     is_dry_run,
@@ -174,16 +175,8 @@ def _next(collection: StoredCollection, folder: Path, config: Path | None) -> It
             why="draws pairs for people to label, which says how far the labels can be trusted",
             cost=f"{needed} pairs to label",
         )
-    elif uncalibrated(manifest) and by_hand(manifest):
-        yield NextStep(
-            command=f"freshstack rejudge {typed} --config {named} --out {quote(f'{folder}-rejudged')}",
-            why="people agree too little with the agent that judged; name another [judge] model first",
-        )
-    elif uncalibrated(manifest):
-        yield NextStep(
-            command=f"freshstack optimize {named} labels.jsonl --out judge.json",
-            why="people agree with the judge too little for more labels to tell; tune it on theirs",
-        )
+    elif uncalibrated(manifest) and manifest.trust:
+        yield _calibrating(manifest.trust, typed, config, is_agent=by_hand(manifest))
     runs = " ".join(quote(str(path)) for path in _runs(collection, folder, config))
     if not runs:
         yield NextStep(
@@ -195,6 +188,27 @@ def _next(collection: StoredCollection, folder: Path, config: Path | None) -> It
     yield NextStep(
         command=f"freshstack report {typed} {runs or 'hybrid.run'} --out report.html",
         why="all that is known, on one page",
+    )
+
+
+def _calibrating(trust: Trust, folder: str, config: Path | None, *, is_agent: bool) -> NextStep:
+    """What comes where no number of labels of these pairs calibrates a collection."""
+    named = quote(str(config or "CONFIG"))
+    if trust.kappa is not None and (trust.kappa.value or 0) > trust.min_kappa:
+        return NextStep(
+            command=f"freshstack refresh {named}{' --mode defer' * is_agent}",
+            why="after adding questions: its pairs are too few to show how far people agree",
+        )
+    if is_agent:
+        return NextStep(
+            command=f"freshstack rejudge {folder} --config {named} --out {folder}-rejudged",
+            why="people agree too little with the agent that judged; name another [judge] model first",
+        )
+    theirs = load_config(config).trust.labels if config else ()
+    labels = " ".join(quote(str(path)) for path in theirs[:1]) or "labels.jsonl"
+    return NextStep(
+        command=f"freshstack optimize {named} {labels} --out judge.json",
+        why="people agree with the judge too little for more labels to tell; tune it on theirs",
     )
 
 

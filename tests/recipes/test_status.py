@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.lm.chat_server import ChatServer, Scripted
 from tests.recipes.conftest import Built
 from tests.recipes.domain import domain, write_domain
 
+ROOT = Path(__file__).parents[2]
 BASELINE = {"name": "extractive/baseline"}
 
 
@@ -106,6 +108,20 @@ def test_what_comes_next(tmp_path: Path, built: Callable[[str], Built]) -> None:
     uncalibrated = status(built("usual").folder / "collection")
     assert "not yet to decide between retrievers: 2 questions, and 10" in uncalibrated.trust
     assert any(step.command.startswith("freshstack sample") for step in uncalibrated.next)
+
+
+@pytest.mark.parametrize(("bound", "command"), [(0.89, "refresh"), (0.95, "optimize")])
+def test_what_comes_where_no_number_of_labels_calibrates(
+    tmp_path: Path, bound: float, command: str
+) -> None:
+    for folder in ("examples/quickstart", "caches"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    config = tmp_path / "examples/quickstart/build.toml"
+    config.write_text(config.read_text().replace("[trust]", f"[trust]\nmin_kappa = {bound}"))
+    build(config, mode="replay")
+    first = status(config).next[0].command
+    assert first.startswith(f"freshstack {command} {config}")
+    assert ("examples/quickstart/labels.jsonl" in first) == (command == "optimize")
 
 
 def test_an_index_of_another_version_is_built_anew(tmp_path: Path) -> None:
