@@ -43,7 +43,8 @@ def test_build_says_what_it_did(freshstack: Command, config: Path, tmp_path: Pat
     assert lines[-1].endswith(f"freshstack retrieve {tmp_path / 'collection'}")
     shown = [line.split("  ")[0] for line in done.err.splitlines()]
     assert shown[:3] == ["questions", "files", "chunks"]
-    assert shown[-2:] == ["support judgments", "contamination"]
+    judged = [step for step in shown if step in {"support judgments", "contamination"}]
+    assert judged == ["support judgments", "contamination"]  # what follows shows if it is slow
 
 
 def test_deferred_requests_are_written_answered_imported_and_built_from(
