@@ -8,9 +8,7 @@ import typer
 
 import freshstack_dspy as fs
 from freshstack_dspy.cli.command import MATTERS, Matters, Outcome, command
-from freshstack_dspy.config import load_config
 from freshstack_dspy.errors import ConfigError, ReplayMissError
-from freshstack_dspy.lm.request import BY_HAND
 from freshstack_dspy.pages.page import Page, Span, Text, counted
 from freshstack_dspy.progress import ProgressBars
 
@@ -58,7 +56,9 @@ def gate(
                 else fs.Collection.load(source)
             )
         except ReplayMissError as error:
-            defer = " --mode defer" * load_config(source).model.name.startswith(BY_HAND)
+            from freshstack_dspy.lm.request import BY_HAND
+
+            defer = " --mode defer" * fs.load_config(source).model.name.startswith(BY_HAND)
             hint = ("to type: ", Span(f"freshstack refresh {source}{defer}", "code"))
             return _changed(f"{error}".partition(":")[0], Text(hint))
         old = fs.read_run(baseline)
