@@ -224,7 +224,7 @@ class AnswerFindings(NamedTuple):
     missing: tuple[str, ...]
     """The texts of the nuggets that it does not support."""
     partly: tuple[str, ...]
-    """Of those that it supports partly."""
+    """The texts of the nuggets that it supports partly."""
     contradictions: tuple[Contradiction, ...]
     sentences: int
     unsupported: tuple[str, ...]
